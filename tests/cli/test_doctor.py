@@ -213,14 +213,14 @@ def test_what_a_runtime_is_told(tree, path, text, ownership, service):
     if service == "crio":
         tree.file("/etc/crio/crio.conf", "[crio.runtime]\ndevice_ownership_from_security_context = false\n")
     tree.file(f"/etc/{path}", text)
-    (runtime,) = looking._runtimes(tree.root)
+    (runtime,) = looking._read_runtimes(tree.root)
     assert (runtime.ownership, runtime.service, runtime.fault) == (ownership, service, "")
 
 
 def test_whether_a_runtime_knows_cdi(tree):
     for said, known in (("true", True), ("false", False)):
         tree.file("/etc/containerd/config.toml", f'[plugins."io.containerd.grpc.v1.cri"]\nenable_cdi = {said}\n')
-        (runtime,) = looking._runtimes(tree.root)
+        (runtime,) = looking._read_runtimes(tree.root)
         assert runtime.cdi is known
 
 
@@ -245,14 +245,14 @@ def test_limits_and_cdi_of_a_tree(cli, tree, config):
 
 def test_a_runtime_s_file_that_is_no_toml_is_said(tree):
     tree.file("/etc/containerd/config.toml", "= [")
-    (runtime,) = looking._runtimes(tree.root)
+    (runtime,) = looking._read_runtimes(tree.root)
     assert "cannot be read" in runtime.fault
 
 
 def test_what_the_kubelet_wrote_and_who_else_answers_there(tmp_path):
-    assert looking._registered(str(tmp_path)) == {}
+    assert looking._read_registered_ids(str(tmp_path)) == {}
     Checkpoint.write(str(tmp_path), [], {A: ["x"]})
-    assert looking._registered(str(tmp_path)) == {A: frozenset({"x"})}
+    assert looking._read_registered_ids(str(tmp_path)) == {A: frozenset({"x"})}
     with (
         socket.socket(socket.AF_UNIX) as live,
         socket.socket(socket.AF_UNIX) as dead,
@@ -262,12 +262,12 @@ def test_what_the_kubelet_wrote_and_who_else_answers_there(tmp_path):
             one.bind(str(tmp_path / name))
         live.listen()
         ours.listen()
-        assert list(looking._foreign(str(tmp_path))) == ["nvidia-gpu.sock"]
+        assert list(looking._find_foreign_sockets(str(tmp_path))) == ["nvidia-gpu.sock"]
         assert looking.probe_socket(str(tmp_path / "dead.sock")) is SocketState.REFUSES
     assert looking.probe_socket(str(tmp_path / "none")) is SocketState.MISSING
     for junk in ("", "[]", "{}", '{"Data": 5}', '{"Data": {"RegisteredDevices": [1]}}'):
         (tmp_path / "kubelet_internal_checkpoint").write_text(junk)
-        assert looking._registered(str(tmp_path)) == {}
+        assert looking._read_registered_ids(str(tmp_path)) == {}
 
 
 def test_of_a_tree(cli, tree, config):
@@ -296,7 +296,7 @@ def test_of_a_tree(cli, tree, config):
 def test_the_state_directory(tmp_path):
     settings = looking.Settings()
     here = replace(settings, paths=replace(settings.paths, state=str(tmp_path)))
-    assert looking._state(here) == ""
+    assert looking._find_state_fault(here) == ""
     (tmp_path / "file").write_text("")
     below = replace(settings, paths=replace(settings.paths, state=str(tmp_path / "file/x")))
-    assert looking._state(below) == os.strerror(20)
+    assert looking._find_state_fault(below) == os.strerror(20)

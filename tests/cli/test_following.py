@@ -77,7 +77,7 @@ async def test_in_a_storm_half_of_the_time_is_idle(host, config, monkeypatch):
     monkeypatch.setattr(watch_mode.time, "perf_counter", lambda: next(clock))
     monkeypatch.setattr(watch_mode.asyncio, "sleep", asleep)
     with pytest.raises(InterruptedError):
-        await watch_mode._follow(host.root, lambda: load(config(VIDEO)), answer, WatchOutput(by_line=False))
+        await watch_mode._watch(host.root, lambda: load(config(VIDEO)), answer, WatchOutput(by_line=False))
     assert slept == [7.0]
 
 

@@ -338,7 +338,7 @@ def test_of_one_resource_only_that():
     assert [one["subject"] for one in build_status_report(made, "example.com/b")["attention"]] == ["example.com/b"]
     assert build_status_report(made, "example.com/c") is None
     assert [len(one["devices"]) for one in build_status_report(made)["resources"]] == [1, 1]
-    assert [len(one["devices"]) for one in build_status_report(made, devices=A)["resources"]] == [1, 0]
-    assert [one["unhealthy"] for one in build_status_report(made, devices="")["resources"]] == [1, 1]
+    assert [len(one["devices"]) for one in build_status_report(made, device_filter=A)["resources"]] == [1, 0]
+    assert [one["unhealthy"] for one in build_status_report(made, device_filter="")["resources"]] == [1, 1]
     assert build_explain_report(made, A)["resource"]["name"] == A
     assert build_explain_report(made, "none")["devices"] == []

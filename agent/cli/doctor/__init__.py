@@ -29,19 +29,19 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Look, and say what is wrong."""
-    found = build_findings(inspect_node(arguments.config, Root(arguments.root)))
+    all_findings = build_findings(inspect_node(arguments.config, Root(arguments.root)))
     if is_json(arguments):
-        say_json([_build_json(finding) for finding in found], arguments)
+        say_json([_build_json(finding) for finding in all_findings], arguments)
     else:
         terminal = Terminal.of(sys.stdout, colour=arguments.color, utc=arguments.utc)
-        shown = [one for one in found if one.severity != "ok" or arguments.verbose]
-        widest = max((len(one.code) for one in shown), default=0)
-        for one in shown:
-            print("\n".join(_lines(one, terminal, widest)))
-        counts = {severity: sum(one.severity == severity for one in found) for severity in _STYLES}
-        said = ", ".join(f"{count} {severity}" for severity, count in counts.items())
-        print(f"{said}{'' if arguments.verbose else ' (-v)'}. Nothing was changed.")
-    return 1 if any(one.severity in FAULT_SEVERITIES for one in found) else 0
+        shown_findings = [finding for finding in all_findings if finding.severity != "ok" or arguments.verbose]
+        widest = max((len(finding.code) for finding in shown_findings), default=0)
+        for finding in shown_findings:
+            print("\n".join(_format_lines(finding, terminal, widest)))
+        counts = {severity: sum(finding.severity == severity for finding in all_findings) for severity in _STYLES}
+        summary = ", ".join(f"{count} {severity}" for severity, count in counts.items())
+        print(f"{summary}{'' if arguments.verbose else ' (-v)'}. Nothing was changed.")
+    return 1 if any(finding.severity in FAULT_SEVERITIES for finding in all_findings) else 0
 
 
 def _build_json(finding: DoctorFinding) -> dict[str, str]:
@@ -54,9 +54,12 @@ def _build_json(finding: DoctorFinding) -> dict[str, str]:
     }
 
 
-def _lines(one: DoctorFinding, terminal: Terminal, widest: int) -> list[str]:
-    lines = [f"{terminal.style(f'{one.severity:4}', _STYLES[one.severity])}  {one.code:{widest}} {escape(one.text)}"]
+def _format_lines(finding: DoctorFinding, terminal: Terminal, widest: int) -> list[str]:
+    severity = terminal.style(f"{finding.severity:4}", _STYLES[finding.severity])
+    lines = [f"{severity}  {finding.code:{widest}} {escape(finding.text)}"]
     lines += [
-        f"      {name:{widest}} {escape(text)}" for name, text in (("evidence", one.evidence), ("fix", one.fix)) if text
+        f"      {name:{widest}} {escape(text)}"
+        for name, text in (("evidence", finding.evidence), ("fix", finding.fix))
+        if text
     ]
     return [terminal.text(line) for line in lines]

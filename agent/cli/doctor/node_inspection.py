@@ -29,10 +29,10 @@ from agent.kubelet.socket_file import PREFIX
 
 ANSWER_SECONDS = 5.0
 _CHECKPOINT = "kubelet_internal_checkpoint"
-_LIMIT = 16 * 1024 * 1024  # bytes of a file that is read whole
-_OWNERSHIP = "device_ownership_from_security_context"
-_CDI = "enable_cdi"  # of containerd, off by default before 2.0; CRI-O has no such switch
-_INOTIFY = ("max_user_instances", "max_user_watches")
+_MAX_BYTES = 16 * 1024 * 1024  # bytes of a file that is read whole
+_OWNERSHIP_KEY = "device_ownership_from_security_context"
+_CDI_KEY = "enable_cdi"  # of containerd, off by default before 2.0; CRI-O has no such switch
+_INOTIFY_NAMES = ("max_user_instances", "max_user_watches")
 # Where containerd and CRI-O keep their configuration, k3s and RKE2 among them; with the service that reads it.
 _RUNTIMES = (
     ("/etc/containerd/config.toml", "containerd"),
@@ -47,38 +47,38 @@ def inspect_node(config: str, root: Root) -> NodeState:
     """Look at a node."""
     configuration = load(config)
     settings = configuration.settings
-    live = not root.prefix
+    is_live = not root.prefix
     kubelet = settings.kubelet
-    inventory = scan_host(root, configuration.resources, cdi_directories=settings.paths.cdi, all_sources=False)
-    answer = send_request(settings.paths.control, {"do": "status"}, ANSWER_SECONDS) if live else None
-    watched = kubelet.registration == "watcher" or any(
+    report = scan_host(root, configuration.resources, cdi_directories=settings.paths.cdi, all_sources=False)
+    answer = send_request(settings.paths.control, {"do": "status"}, ANSWER_SECONDS) if is_live else None
+    uses_watcher = kubelet.registration == "watcher" or any(
         spec.registration == "watcher" for spec in configuration.resources
     )
     return NodeState(
-        is_live=live,
+        is_live=is_live,
         is_root=os.geteuid() == 0,
         config_directory=config,
         error_count=sum(finding.severity is Severity.ERROR for finding in configuration.findings),
-        agent_socket=_agent(answer),
+        agent_socket=_get_agent_state(answer),
         kubelet_dir=kubelet.dir,
         has_kubelet_dir=os.path.isdir(kubelet.dir),
         kubelet_socket=probe_socket(f"{kubelet.dir}/kubelet.sock"),
         pod_resources=kubelet.pod_resources,
         has_pod_resources=os.path.exists(kubelet.pod_resources),
         state_dir=settings.paths.state,
-        state_fault=_state(settings),
-        listed_ids=_listed(answer),
-        kernel_log_fault=_deaf(answer),
-        registered_ids=_registered(kubelet.dir) if live else {},
-        foreign_sockets=tuple(_foreign(kubelet.dir)) if live else (),
-        watcher=(kubelet.watcher_dir, os.path.isdir(kubelet.watcher_dir)) if watched else None,
+        state_fault=_find_state_fault(settings),
+        listed_ids=_get_listed_ids(answer),
+        kernel_log_fault=_find_kernel_log_fault(answer),
+        registered_ids=_read_registered_ids(kubelet.dir) if is_live else {},
+        foreign_sockets=tuple(_find_foreign_sockets(kubelet.dir)) if is_live else (),
+        watcher=(kubelet.watcher_dir, os.path.isdir(kubelet.watcher_dir)) if uses_watcher else None,
         has_udev=root.exists("/run/udev/control"),
         has_udev_database=root.exists("/run/udev/data"),
-        nodes=tuple(_nodes(inventory)) if live else (),
-        runtimes=tuple(_runtimes(root)),
-        unhealthy_counts=_faults(inventory),
-        majors=_majors(root),
-        inotify_limits=_inotify(root),
+        nodes=tuple(_list_nodes(report)) if is_live else (),
+        runtimes=tuple(_read_runtimes(root)),
+        unhealthy_counts=_count_unhealthy(report),
+        majors=_read_majors(root),
+        inotify_limits=_read_inotify_limits(root),
         cdi_resources=tuple(dict.fromkeys(spec.name for spec in configuration.resources if spec.cdi or spec.via)),
         cdi_directories={path: root.is_directory(path) for path in settings.paths.cdi},
     )
@@ -100,7 +100,7 @@ def probe_socket(path: str) -> SocketState:
     return SocketState.ANSWERS
 
 
-def _agent(answer: Mapping[str, Any] | AgentUnreachable | None) -> SocketState:
+def _get_agent_state(answer: Mapping[str, Any] | AgentUnreachable | None) -> SocketState:
     if answer is None:
         return SocketState.UNKNOWN
     if isinstance(answer, AgentUnreachable):
@@ -108,46 +108,48 @@ def _agent(answer: Mapping[str, Any] | AgentUnreachable | None) -> SocketState:
     return SocketState.ANSWERS
 
 
-def _listed(answer: Mapping[str, Any] | AgentUnreachable | None) -> Mapping[str, frozenset[str]]:
+def _get_listed_ids(answer: Mapping[str, Any] | AgentUnreachable | None) -> Mapping[str, frozenset[str]]:
     if answer is None or isinstance(answer, AgentUnreachable) or "resources" not in answer:
         return {}
-    return {one["name"]: frozenset(device["id"] for device in one["devices"]) for one in answer["resources"]}
+    return {
+        resource["name"]: frozenset(device["id"] for device in resource["devices"]) for resource in answer["resources"]
+    }
 
 
-def _deaf(answer: Mapping[str, Any] | AgentUnreachable | None) -> str:
+def _find_kernel_log_fault(answer: Mapping[str, Any] | AgentUnreachable | None) -> str:
     """What a check of the agent says that would listen to the kernel log."""
     if answer is None or isinstance(answer, AgentUnreachable):
         return ""
-    devices = (device for one in answer.get("resources", ()) for device in one["devices"])
+    devices = (device for resource in answer.get("resources", ()) for device in resource["devices"])
     reasons = (check["reason"] or "" for device in devices for check in device["checks"])
     return next((reason for reason in reasons if LOG_HEAD in reason), "")
 
 
-def _state(settings: Settings) -> str:
+def _find_state_fault(settings: Settings) -> str:
     """Why the state directory cannot be used by root."""
     directory = settings.paths.state
     try:
-        found = os.statvfs(directory)
+        status = os.statvfs(directory)
     except FileNotFoundError:
         return ""  # it is made
     except OSError as error:
         return error.strerror or str(error)
-    if found.f_flag & os.ST_RDONLY:
+    if status.f_flag & os.ST_RDONLY:
         return "its file system is read-only"
-    return "its file system is full" if found.f_bavail == 0 else ""
+    return "its file system is full" if status.f_bavail == 0 else ""
 
 
-def _registered(directory: str) -> Mapping[str, frozenset[str]]:
+def _read_registered_ids(directory: str) -> Mapping[str, frozenset[str]]:
     """The healthy ids of each resource, as the kubelet wrote them down last."""
     try:
         with open(f"{directory}/{_CHECKPOINT}", "rb") as file:
-            said = json.loads(file.read(_LIMIT))["Data"]["RegisteredDevices"] or {}
-        return {str(name): frozenset(map(str, ids or ())) for name, ids in said.items()}
+            devices = json.loads(file.read(_MAX_BYTES))["Data"]["RegisteredDevices"] or {}
+        return {str(name): frozenset(map(str, ids or ())) for name, ids in devices.items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return {}
 
 
-def _foreign(directory: str) -> Iterator[str]:
+def _find_foreign_sockets(directory: str) -> Iterator[str]:
     try:
         names = sorted(os.listdir(directory))
     except OSError:
@@ -164,85 +166,100 @@ def _foreign(directory: str) -> Iterator[str]:
             yield name
 
 
-def _nodes(inventory: HostReport) -> Iterator[ListedNode]:
+def _list_nodes(report: HostReport) -> Iterator[ListedNode]:
     """The nodes of what is listed, with their owners."""
-    seen = set()
-    for resource, devices in inventory.lists.items():
+    visited_nodes = set()
+    for resource, devices in report.lists.items():
         for path in (node.path for device in devices for node in device.nodes):
-            if (resource, path) in seen:
+            if (resource, path) in visited_nodes:
                 continue
-            seen.add((resource, path))
+            visited_nodes.add((resource, path))
             try:
-                found = os.stat(path)
+                status = os.stat(path)
             except OSError:
                 continue
-            number = f"{os.major(found.st_rdev)}:{os.minor(found.st_rdev)}" if stat.S_ISCHR(found.st_mode) else ""
-            unlinked = number if number and not os.path.lexists(f"/dev/char/{number}") else ""
-            yield ListedNode(resource, path, found.st_mode, _user(found.st_uid), _group(found.st_gid), unlinked)
+            number = f"{os.major(status.st_rdev)}:{os.minor(status.st_rdev)}" if stat.S_ISCHR(status.st_mode) else ""
+            unlinked_number = number if number and not os.path.lexists(f"/dev/char/{number}") else ""
+            yield ListedNode(
+                resource,
+                path,
+                status.st_mode,
+                _get_user_name(status.st_uid),
+                _get_group_name(status.st_gid),
+                unlinked_number,
+            )
 
 
-def _user(number: int) -> str:
+def _get_user_name(number: int) -> str:
     try:
         return pwd.getpwuid(number).pw_name
     except KeyError:
         return str(number)
 
 
-def _group(number: int) -> str:
+def _get_group_name(number: int) -> str:
     try:
         return grp.getgrgid(number).gr_name
     except KeyError:
         return str(number)
 
 
-def _runtimes(root: Root) -> Iterator[RuntimeConfig]:
+def _read_runtimes(root: Root) -> Iterator[RuntimeConfig]:
     """What each runtime's configuration says; the last file of CRI-O's that says something counts."""
     for path, service in _RUNTIMES:
         paths = [path]
         if service == "crio":
-            parts = root.list_names(_CRIO_PARTS)
-            paths += [] if isinstance(parts, Absent) else [f"{_CRIO_PARTS}/{name}" for name in parts]
-        said = [one for one in (_runtime(root, each, service) for each in paths) if one is not None]
-        if said:
-            yield next((one for one in reversed(said) if one.fault or one.ownership is not None), said[0])
+            file_names = root.list_names(_CRIO_PARTS)
+            paths += [] if isinstance(file_names, Absent) else [f"{_CRIO_PARTS}/{name}" for name in file_names]
+        configs = [
+            config
+            for config in (_read_runtime(root, config_path, service) for config_path in paths)
+            if config is not None
+        ]
+        if configs:
+            yield next(
+                (config for config in reversed(configs) if config.fault or config.ownership is not None), configs[0]
+            )
 
 
-def _runtime(root: Root, path: str, service: str) -> RuntimeConfig | None:
+def _read_runtime(root: Root, path: str, service: str) -> RuntimeConfig | None:
     if not root.exists(path):
         return None
-    content = root.read_list(path, _LIMIT)
+    content = root.read_list(path, _MAX_BYTES)
     if isinstance(content, Absent):
         return RuntimeConfig(path, service, fault=content.reason)
     try:
-        said = tomllib.loads(content.decode())
-        return RuntimeConfig(path, service, _find(said, _OWNERSHIP), cdi=_find(said, _CDI))
+        document = tomllib.loads(content.decode())
+        return RuntimeConfig(
+            path, service, _find_switch(document, _OWNERSHIP_KEY), cdi=_find_switch(document, _CDI_KEY)
+        )
     except ValueError as error:
         return RuntimeConfig(path, service, fault=f"cannot be read: {error}")
 
 
-def _find(table: object, key: str) -> bool | None:
+def _find_switch(table: object, key: str) -> bool | None:
     """A switch, wherever it stands: its section has another name in each version."""
     if not isinstance(table, dict):
         return None
     if isinstance(table.get(key), bool):
         return bool(table[key])
-    return next((found for value in table.values() if (found := _find(value, key)) is not None), None)
+    return next((switch for value in table.values() if (switch := _find_switch(value, key)) is not None), None)
 
 
-def _inotify(root: Root) -> Mapping[str, int]:
+def _read_inotify_limits(root: Root) -> Mapping[str, int]:
     """The limits of inotify, as far as they can be read."""
-    read = ((name, root.read(f"/proc/sys/fs/inotify/{name}")) for name in _INOTIFY)
-    return {name: int(said) for name, said in read if isinstance(said, str) and said.isdecimal()}
+    texts = ((name, root.read(f"/proc/sys/fs/inotify/{name}")) for name in _INOTIFY_NAMES)
+    return {name: int(text) for name, text in texts if isinstance(text, str) and text.isdecimal()}
 
 
-def _faults(inventory: HostReport) -> Mapping[tuple[str, Reason], int]:
-    reasons = ((name, device.reason) for name, devices in inventory.lists.items() for device in devices)
+def _count_unhealthy(report: HostReport) -> Mapping[tuple[str, Reason], int]:
+    reasons = ((name, device.reason) for name, devices in report.lists.items() for device in devices)
     return Counter((name, reason) for name, reason in reasons if reason)
 
 
-def _majors(root: Root) -> Mapping[str, int]:
+def _read_majors(root: Root) -> Mapping[str, int]:
     """The drivers of character devices that are there."""
-    content = root.read_list("/proc/devices", _LIMIT)
+    content = root.read_list("/proc/devices", _MAX_BYTES)
     if isinstance(content, Absent):
         return {}
     lines = content.decode("utf-8", "replace").partition("Block devices")[0].splitlines()

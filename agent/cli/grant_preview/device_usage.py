@@ -17,7 +17,7 @@ def request_held_ids(control: str, root: Root, resource: str) -> frozenset[str] 
     if isinstance(answer, AgentUnreachable) or "error" in answer or answer.get("root") != (root.prefix or "/"):
         return None
     ids: set[str] = set()
-    for one in (answer["resource"] or {"devices": ()})["devices"]:
-        known = [id for holder in one["held_by"] for id in holder["ids"]]  # noqa: A001  the API's own word
-        ids.update(known or ([one["id"]] if one["may_be_held"] else []))
+    for device in (answer["resource"] or {"devices": ()})["devices"]:
+        held_ids = [id for holder in device["held_by"] for id in holder["ids"]]  # noqa: A001  the API's own word
+        ids.update(held_ids or ([device["id"]] if device["may_be_held"] else []))
     return frozenset(ids)

@@ -60,13 +60,13 @@ class DryRun(Struct):
             Refused: there are not so many, or the limit is below that.
         """
         spec = self.find_entry(resource)
-        snapshot = self.device_lists[resource]
+        device_list = self.device_lists[resource]
         if len(set(among)) < count:
             devices = "device is" if len(set(among)) == 1 else "devices are"
-            said = f"{resource}: {len(set(among))} {devices} {state}, and {count} wanted"
-            raise GrantRefusedError(RefusalCause.UNHEALTHY, f"{said}; why: device-agent explain {resource}")
+            text = f"{resource}: {len(set(among))} {devices} {state}, and {count} wanted"
+            raise GrantRefusedError(RefusalCause.UNHEALTHY, f"{text}; why: device-agent explain {resource}")
         candidates = self.look.candidates().get((resource, spec.written_name), {})
-        chosen = prefer(among, (), count, spec.limit, stock_of(snapshot, spec, candidates, self.specs))
+        chosen = prefer(among, (), count, spec.limit, stock_of(device_list, spec, candidates, self.specs))
         return chosen or tuple(among[:count])  # then the limit is why, and says so when it is judged
 
     def preview_grant(self, resource: str, ids: Sequence[str], *, with_generated_spec: bool = True) -> Grant:
@@ -76,36 +76,36 @@ class DryRun(Struct):
         Raises:
             Refused: with the reason, as the kubelet would be told.
         """
-        spec, snapshot = self.find_entry(resource), self.device_lists[resource]
-        if too_much := exceeded(spec.limit, parse_ids(snapshot, ids), len(ids)):
-            raise GrantRefusedError(RefusalCause.LIMIT, f"{resource}: {too_much.text}", device=too_much.device)
-        chosen = self._chosen(resource, ids)
+        spec, device_list = self.find_entry(resource), self.device_lists[resource]
+        if excess := exceeded(spec.limit, parse_ids(device_list, ids), len(ids)):
+            raise GrantRefusedError(RefusalCause.LIMIT, f"{resource}: {excess.text}", device=excess.device)
+        chosen = self._reread_devices(resource, ids)
         if not with_generated_spec:
-            chosen = [replace(one, spec=_without_spec(one.spec or spec)) for one in chosen]
-        return build_grant(spec, ids, chosen, snapshot.offered, resource=resource)
+            chosen = [replace(device, spec=_without_spec(device.spec or spec)) for device in chosen]
+        return build_grant(spec, ids, chosen, device_list.offered, resource=resource)
 
     def map_paths_to_ids(self, resource: str, ids: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
         """Of which of these ids each host path is, of nodes and mounts; of all of them what comes out once."""
-        found: dict[str, list[str]] = {}
+        ids_by_path: dict[str, list[str]] = {}
         for id in ids:  # noqa: A001  the API's own word
             grant = self.preview_grant(resource, [id], with_generated_spec=False)
             for path in {*(node.host for node in grant.nodes), *(mount.host for mount in grant.mounts)}:
-                found.setdefault(path, []).append(id)
-        return {path: tuple(of) for path, of in found.items()}
+                ids_by_path.setdefault(path, []).append(id)
+        return {path: tuple(path_ids) for path, path_ids in ids_by_path.items()}
 
     def build_generated_spec(self, resource: str, ids: Sequence[str]) -> GeneratedSpec | None:
         """The CDI spec by which the agent gives these devices; none if it does not."""
         edits = {
-            make_device_name(resource, one.device.id): edits_of(one.spec, one, resource)
-            for one in self._chosen(resource, ids)
-            if one.spec is not None and one.spec.via
+            make_device_name(resource, device.device.id): edits_of(device.spec, device, resource)
+            for device in self._reread_devices(resource, ids)
+            if device.spec is not None and device.spec.via
         }
         directories = self.cdi.directories
         if not edits or not directories:
             return None
         return GeneratedSpec(f"{directories[-1]}/{make_file_name(resource)}", build_spec(resource, edits))
 
-    def _chosen(self, resource: str, ids: Sequence[str]) -> list[RereadDevice]:
+    def _reread_devices(self, resource: str, ids: Sequence[str]) -> list[RereadDevice]:
         devices = parse_ids(self.device_lists[resource], ids)
         return reread_devices(
             self.root, find_device_requests(resource, self.find_entry(resource), devices, self), self.cdi
@@ -131,7 +131,7 @@ def _without_spec(spec: ResourceSpec) -> ResourceSpec:
 def take_dry_run(root: Root, specs: Sequence[ResourceSpec], cdi: Sequence[str]) -> DryRun:
     """Look at the host."""
     directories = SpecDirectories(cdi)
-    look, _ = run_look(root, specs, Inventory(), ALL_DIRTY, directories)
-    offers = evaluate_one_look(look.candidates())
-    assembly = build_lists(look, specs, frozenset(), {}, 0.0, candidates=offers)
-    return DryRun(root, directories, tuple(specs), look, offers, assembly)
+    inventory, _ = run_look(root, specs, Inventory(), ALL_DIRTY, directories)
+    candidates = evaluate_one_look(inventory.candidates())
+    lists = build_lists(inventory, specs, frozenset(), {}, 0.0, candidates=candidates)
+    return DryRun(root, directories, tuple(specs), inventory, candidates, lists)

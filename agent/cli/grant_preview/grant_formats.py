@@ -26,12 +26,12 @@ ArgumentBuilder: TypeAlias = Callable[[Grant], list[str]]
 
 def build_cdi_spec(grant: Grant) -> Mapping[str, object]:
     """The spec of one CDI device that is the grant (`cdi_name`), with what a spec of the agent's own would say."""
-    said = {
+    document = {
         "kind": build_cdi_name(grant).partition("=")[0],
         **({"annotations": dict(grant.annotations)} if grant.annotations else {}),
         "devices": [{"name": CDI_NAME, "containerEdits": edits(grant.nodes, grant.mounts, grant.env)}],
     }
-    return add_version(said)
+    return add_version(document)
 
 
 def build_cdi_name(grant: Grant) -> str:
@@ -43,11 +43,11 @@ def build_cdi_name(grant: Grant) -> str:
 def build_docker_arguments(grant: Grant) -> list[str]:
     """The arguments of `docker run` and `podman run`, which agree on these."""
     return [
-        *(argument for node in grant.nodes for argument in ("--device", _mapped(node))),
+        *(argument for node in grant.nodes for argument in ("--device", _format_device(node))),
         *(argument for name in grant.cdi for argument in ("--device", name)),
-        *(argument for mount in grant.mounts for argument in ("--mount", _bind(mount, "source", "target"))),
-        *_pairs("--env", grant.env),
-        *_pairs("--annotation", grant.annotations),
+        *(argument for mount in grant.mounts for argument in ("--mount", _format_mount(mount, "source", "target"))),
+        *_format_pairs("--env", grant.env),
+        *_format_pairs("--annotation", grant.annotations),
     ]
 
 
@@ -55,13 +55,13 @@ def build_ctr_arguments(grant: Grant) -> list[str]:
     """The arguments of containerd's `ctr run`, which gives each node under its own path, to read, write and make."""
     for node in grant.nodes:
         if node.container != node.host:
-            raise UnsupportedGrantError(f"ctr cannot give {node.host} as {node.container}: {_instead(grant)}")
+            raise UnsupportedGrantError(f"ctr cannot give {node.host} as {node.container}: {_suggest_cdi(grant)}")
     return [
         *(argument for node in grant.nodes for argument in ("--device", node.host)),
         *(argument for name in grant.cdi for argument in ("--device", name)),
-        *(argument for mount in grant.mounts for argument in ("--mount", _bind(mount, "src", "dst"))),
-        *_pairs("--env", grant.env),
-        *_pairs("--annotation", grant.annotations),
+        *(argument for mount in grant.mounts for argument in ("--mount", _format_mount(mount, "src", "dst"))),
+        *_format_pairs("--env", grant.env),
+        *_format_pairs("--annotation", grant.annotations),
     ]
 
 
@@ -82,14 +82,14 @@ def list_notes(grant: Grant, form: str) -> Iterator[str]:
             yield "CDI devices are known to ctr since containerd 1.7"
 
 
-def _mapped(node: GrantedNode) -> str:
+def _format_device(node: GrantedNode) -> str:
     for path in (node.host, node.container):
         if ":" in path:
             raise UnsupportedGrantError(f"{path} has a colon, which --device takes for a separator: write --as cdi")
     return f"{node.host}:{node.container}:{node.permissions}"
 
 
-def _bind(mount: GrantedMount, source: str, target: str) -> str:
+def _format_mount(mount: GrantedMount, source: str, target: str) -> str:
     """A mount as one line of CSV, as these programs read it."""
     fields = ["type=bind", f"{source}={mount.host}", f"{target}={mount.container}"]
     if source == "src":  # ctr does not bind by itself
@@ -101,11 +101,11 @@ def _bind(mount: GrantedMount, source: str, target: str) -> str:
     return line.getvalue()
 
 
-def _pairs(flag: str, said: Mapping[str, str]) -> Iterator[str]:
-    for name, value in said.items():
+def _format_pairs(flag: str, values: Mapping[str, str]) -> Iterator[str]:
+    for name, value in values.items():
         yield flag
         yield f"{name}={value}"
 
 
-def _instead(grant: Grant) -> str:
+def _suggest_cdi(grant: Grant) -> str:
     return f"write --as cdi into a file of /etc/cdi, and --device {build_cdi_name(grant)}"

@@ -26,28 +26,28 @@ class GrantContext(NamedTuple):
 
 
 class _Line(NamedTuple):
-    what: str
-    numbers: str
-    how: str
-    whose: str
+    path: str
+    node_number: str
+    access: str
+    ids: str
 
 
-def format_grant(grant: Grant, besides: GrantContext) -> list[str]:
+def format_grant(grant: Grant, context: GrantContext) -> list[str]:
     """A line for each thing that the container gets."""
-    text = [f"  {line}" for line in _lines(grant, besides)]
+    text = [f"  {line}" for line in _format_lines(grant, context)]
     text += [f"  cdi    {make_printable(name, None)}" for name in grant.cdi]
     text += [f"  env    {name}={make_printable(value, None)}" for name, value in grant.env.items()]
     text += [f"  note   {name}={make_printable(value, None)}" for name, value in grant.annotations.items()]
     if grant.devinfo:
-        more = f"and {len(grant.devinfo) - 1} more; " if len(grant.devinfo) > 1 else ""
-        file = make_printable(f"{besides.devinfo_directory}/{grant.devinfo[0].name}", None)
-        text.append(f"  file   {file}   ({more}not written now)")
-    if besides.generated_spec:
-        file = make_printable(besides.generated_spec.file, None)
+        remainder = f"and {len(grant.devinfo) - 1} more; " if len(grant.devinfo) > 1 else ""
+        file = make_printable(f"{context.devinfo_directory}/{grant.devinfo[0].name}", None)
+        text.append(f"  file   {file}   ({remainder}not written now)")
+    if context.generated_spec:
+        file = make_printable(context.generated_spec.file, None)
         text.append(f"  file   {file}   (the CDI spec; not written now), which says")
-        text += [f"    {line}" for line in _lines(_rest(besides.full_grant, grant), besides)]
-        told = (name for name in besides.full_grant.env if name not in grant.env)
-        text += [f"    env    {name}={make_printable(besides.full_grant.env[name], None)}" for name in told]
+        text += [f"    {line}" for line in _format_lines(_subtract_grant(context.full_grant, grant), context)]
+        spec_names = (name for name in context.full_grant.env if name not in grant.env)
+        text += [f"    env    {name}={make_printable(context.full_grant.env[name], None)}" for name in spec_names]
     return text or ["  nothing at all: the entry says nothing under give"]
 
 
@@ -78,15 +78,15 @@ def build_grant_json(grant: Grant, spec: GeneratedSpec | None) -> dict[str, obje
     }
 
 
-def _lines(grant: Grant, besides: GrantContext) -> Iterable[str]:
+def _format_lines(grant: Grant, context: GrantContext) -> Iterable[str]:
     """The nodes and mounts, in columns."""
     lines = [
         *(
             _Line(
                 f"node   {make_printable(node.host, None)}",
                 format_node_number(node.node),
-                f"{node.permissions}{_inside(node.host, node.container)}",
-                _whose(node.host, grant, besides),
+                f"{node.permissions}{_format_container_path(node.host, node.container)}",
+                _format_ids(node.host, grant, context),
             )
             for node in grant.nodes
         ),
@@ -94,8 +94,8 @@ def _lines(grant: Grant, besides: GrantContext) -> Iterable[str]:
             _Line(
                 f"mount  {make_printable(mount.host, None)}",
                 "",
-                f"{'ro' if mount.read_only else 'rw'}{_inside(mount.host, mount.container)}",
-                _whose(mount.host, grant, besides),
+                f"{'ro' if mount.read_only else 'rw'}{_format_container_path(mount.host, mount.container)}",
+                _format_ids(mount.host, grant, context),
             )
             for mount in grant.mounts
         ),
@@ -103,27 +103,27 @@ def _lines(grant: Grant, besides: GrantContext) -> Iterable[str]:
     widths = [max((count_columns(line[index]) for line in lines), default=0) for index in range(3)]
     for line in lines:
         cells = [pad(cell, width) for cell, width in zip(line, widths, strict=False)]
-        yield "   ".join([*cells, line.whose]).rstrip()
+        yield "   ".join([*cells, line.ids]).rstrip()
 
 
-def _inside(host: str, container: str) -> str:
+def _format_container_path(host: str, container: str) -> str:
     return "" if container == host else f"   in the container {make_printable(container, None)}"
 
 
-def _whose(path: str, grant: Grant, besides: GrantContext) -> str:
+def _format_ids(path: str, grant: Grant, context: GrantContext) -> str:
     """Of which ids something is, where there are several."""
-    ids = besides.ids_by_path.get(path, ())
+    ids = context.ids_by_path.get(path, ())
     if len(grant.ids) < 2 or not ids:
         return ""
     return "once" if len(ids) == len(grant.ids) else " ".join(make_printable(id, None) for id in ids)  # noqa: A001
 
 
-def _rest(whole: Grant, told: Grant) -> Grant:
+def _subtract_grant(full_grant: Grant, kubelet_grant: Grant) -> Grant:
     """What of a grant the kubelet is not told."""
-    nodes, mounts = set(told.nodes), set(told.mounts)
+    nodes, mounts = set(kubelet_grant.nodes), set(kubelet_grant.mounts)
     return Grant(
-        whole.resource,
-        whole.ids,
-        nodes=tuple(node for node in whole.nodes if node not in nodes),
-        mounts=tuple(mount for mount in whole.mounts if mount not in mounts),
+        full_grant.resource,
+        full_grant.ids,
+        nodes=tuple(node for node in full_grant.nodes if node not in nodes),
+        mounts=tuple(mount for mount in full_grant.mounts if mount not in mounts),
     )

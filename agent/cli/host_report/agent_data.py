@@ -18,7 +18,7 @@ from agent.host.root import Root
 
 ANSWER_SECONDS = 5.0
 
-_BELOW = " " * 15
+_INDENT = " " * 15
 
 
 class AgentData(Struct):
@@ -53,73 +53,77 @@ class AgentData(Struct):
 
     def find_device(self, item: HostReportItem) -> Answer | None:
         """A device of the host, as the agent has it."""
-        same = (one for one in self.devices if one["resource"] == item.resource)
-        return next((one for one in same if item.device is None or one["id"] == item.device.id), None)
+        devices = (device for device in self.devices if device["resource"] == item.resource)
+        return next((device for device in devices if item.device is None or device["id"] == item.device.id), None)
 
     def format_device(self, item: HostReportItem) -> list[str]:
         """What is to be said of a device of the host; nothing if the agent does not know it."""
-        said = self.find_device(item)
-        return [] if said is None else list(self._lines(said))
+        device = self.find_device(item)
+        return [] if device is None else list(self._format_device_lines(device))
 
     def format_absent_devices(self, terminal: Terminal) -> list[str]:
         """What is to be said of devices that this host does not show."""
         lines = [self.format_view(terminal)]
-        for one in self.devices:
-            lines += [f"{one['resource']} {one['id']}   (no look at this host finds it)", *self._lines(one)]
+        for device in self.devices:
+            lines += [
+                f"{device['resource']} {device['id']}   (no look at this host finds it)",
+                *self._format_device_lines(device),
+            ]
         return [terminal.text(line) for line in lines]
 
     def format_resource(self, terminal: Terminal) -> list[str]:
         """What is to be said of a resource."""
-        one = self.resource
-        if one is None or self.answer is None:
+        resource = self.resource
+        if resource is None or self.answer is None:
             return []
-        waiting = f": {escape(one['reason'])}" if one["reason"] else ""
-        lines = [f"  state        {one['state']} since {self.times.since(one['since'])}{waiting}"]
-        if one["drained"]:
-            lines.append(f"  drained      {_drained(one['drained'], self.times)}")
-        if one["in_use"] is not None:
-            lines.append(f"  in use       {one['in_use']}, as the kubelet said")
-        return [*map(terminal.text, lines), *device_table(self.answer, one, terminal)]
+        waiting = f": {escape(resource['reason'])}" if resource["reason"] else ""
+        lines = [f"  state        {resource['state']} since {self.times.since(resource['since'])}{waiting}"]
+        if resource["drained"]:
+            lines.append(f"  drained      {_format_drain(resource['drained'], self.times)}")
+        if resource["in_use"] is not None:
+            lines.append(f"  in use       {resource['in_use']}, as the kubelet said")
+        return [*map(terminal.text, lines), *device_table(self.answer, resource, terminal)]
 
     def format_problems(self, terminal: Terminal) -> list[str]:
         """All that needs a person, and an empty line."""
         answer = self.answer
         return [*attention_lines(answer, terminal), ""] if answer and answer["attention"] else []
 
-    def _lines(self, one: Answer) -> Iterator[str]:
+    def _format_device_lines(self, device: Answer) -> Iterator[str]:
         times = self.times
-        reason = f": {escape(one['reason'])}" if one["reason"] else ""
-        yield f"  health       {one['health']} since {times.since(one['since'])}{reason}"
-        if one["in_pod"]:
-            yield f"{_BELOW}in its pod, and not on the host"
-        if one["leaving"]:
-            yield f"{_BELOW}offered no more: listed until no pod holds it"
-        if one["drained"]:
-            yield f"  drained      {_drained(one['drained'], times)}"
-        yield from _format_checks(one["checks"], times)
-        if one["held_by"]:
-            yield f"  held by      {held_by(one['held_by'])}"
-        elif one["may_be_held"]:
+        reason = f": {escape(device['reason'])}" if device["reason"] else ""
+        yield f"  health       {device['health']} since {times.since(device['since'])}{reason}"
+        if device["in_pod"]:
+            yield f"{_INDENT}in its pod, and not on the host"
+        if device["leaving"]:
+            yield f"{_INDENT}offered no more: listed until no pod holds it"
+        if device["drained"]:
+            yield f"  drained      {_format_drain(device['drained'], times)}"
+        yield from _format_checks(device["checks"], times)
+        if device["held_by"]:
+            yield f"  held by      {held_by(device['held_by'])}"
+        elif device["may_be_held"]:
             yield "  held by      perhaps a pod: the kubelet has not said for sure that none has it"
-        if not one["told_kubelet"]:
+        if not device["told_kubelet"]:
             kubelet = (self.answer or {})["kubelet"]
-            down = f"; the kubelet is down since {times.since(kubelet['since'])}" if kubelet["up"] is False else ""
-            yield f"  kubelet      not told yet{down}"
-        yield from self._history(one["history"], times)
+            outage = f"; the kubelet is down since {times.since(kubelet['since'])}" if kubelet["up"] is False else ""
+            yield f"  kubelet      not told yet{outage}"
+        yield from self._format_history(device["history"], times)
 
-    def _history(self, changes: Sequence[Answer], times: Times) -> Iterator[str]:
+    def _format_history(self, changes: Sequence[Answer], times: Times) -> Iterator[str]:
         if not changes:
             return
         if not self.with_history:
-            down = sum(change["to"] == "Unhealthy" != change["from"] for change in changes)
-            up = sum(change["to"] == "Healthy" != change["from"] for change in changes)
-            yield f"  history      {down} to Unhealthy, {up} to Healthy (--history: the last {len(changes)})"
+            failure_count = sum(change["to"] == "Unhealthy" != change["from"] for change in changes)
+            recovery_count = sum(change["to"] == "Healthy" != change["from"] for change in changes)
+            counts = f"{failure_count} to Unhealthy, {recovery_count} to Healthy"
+            yield f"  history      {counts} (--history: the last {len(changes)})"
             return
         for index, change in enumerate(changes):
-            begun = "  history      " if index == 0 else _BELOW
+            prefix = "  history      " if index == 0 else _INDENT
             reason = f": {escape(change['reason'])}" if change["reason"] else ""
-            at = times.when(change["time"])
-            yield f"{begun}{at}  {change['from'] or 'new'} → {change['to'] or 'gone'}{reason}"
+            time_text = times.when(change["time"])
+            yield f"{prefix}{time_text}  {change['from'] or 'new'} → {change['to'] or 'gone'}{reason}"
 
 
 def request_agent_data(arguments: argparse.Namespace, configuration: Configuration, root: Root) -> AgentData:
@@ -140,21 +144,21 @@ def request_agent_data(arguments: argparse.Namespace, configuration: Configurati
     )
 
 
-def _drained(drained: Answer, times: Times) -> str:
-    reason = f"{escape(drained['reason'])}, " if drained["reason"] else ""
-    return f"{reason}since {times.since(drained['since'])}, until device-agent undrain"
+def _format_drain(drain: Answer, times: Times) -> str:
+    reason = f"{escape(drain['reason'])}, " if drain["reason"] else ""
+    return f"{reason}since {times.since(drain['since'])}, until device-agent undrain"
 
 
 def _format_checks(checks: Sequence[Answer], times: Times) -> Iterator[str]:
-    longest = max((len(one["check"]) for one in checks), default=0)
-    for index, one in enumerate(checks):
-        begun = f"  {'checks' if index == 0 else '':11}  "
-        member = f"{escape(one['member'])}: " if one["member"] else ""
-        why = f"  {member}{escape(one['reason'])}" if one["reason"] else ""
-        turned = f"  since {times.since(one['since'])}" if one["since"] else ""
-        latched = ", latched" if one["latched"] else ""
-        yield f"{begun}{one['check']:{longest}}  {one['verdict']:9}{why}{turned}{latched}".rstrip()
-        if one["evidence"]:
-            yield f"{_BELOW}{'':{longest}}  evidence: {escape(one['evidence'])}"
-        if one["recovers"]:
-            yield f"{_BELOW}{'':{longest}}  recovers {one['recovers']}"
+    longest = max((len(check["check"]) for check in checks), default=0)
+    for index, check in enumerate(checks):
+        prefix = f"  {'checks' if index == 0 else '':11}  "
+        member = f"{escape(check['member'])}: " if check["member"] else ""
+        reason = f"  {member}{escape(check['reason'])}" if check["reason"] else ""
+        since_text = f"  since {times.since(check['since'])}" if check["since"] else ""
+        latched = ", latched" if check["latched"] else ""
+        yield f"{prefix}{check['check']:{longest}}  {check['verdict']:9}{reason}{since_text}{latched}".rstrip()
+        if check["evidence"]:
+            yield f"{_INDENT}{'':{longest}}  evidence: {escape(check['evidence'])}"
+        if check["recovers"]:
+            yield f"{_INDENT}{'':{longest}}  recovers {check['recovers']}"

@@ -19,23 +19,25 @@ def compile_shipped_classes() -> tuple[ResourceSpec, ...]:
 
     One that takes every function of PCI, or every device of USB, says nothing of any.
     """
-    shelf = ClassLibrary([Folder(SHIPPED, "classes")], ConfigFiles(SHIPPED), [])
-    found = [
+    library = ClassLibrary([Folder(SHIPPED, "classes")], ConfigFiles(SHIPPED), [])
+    entries = [
         spec
-        for spec in compile_classes(shelf, shelf.list_names())
+        for spec in compile_classes(library, library.list_names())
         if spec.match.lines or spec.exclude or spec.source.kind not in {"pci", "usb"}
     ]
-    return tuple(sorted(found, key=lambda spec: (-len(spec.match.lines), -len(spec.exclude))))
+    return tuple(sorted(entries, key=lambda spec: (-len(spec.match.lines), -len(spec.exclude))))
 
 
-def compile_classes(shelf: ClassLibrary, names: Iterable[str]) -> tuple[ResourceSpec, ...]:
+def compile_classes(library: ClassLibrary, names: Iterable[str]) -> tuple[ResourceSpec, ...]:
     """One entry for each of these classes that can serve as it is, by name."""
-    found: list[ResourceSpec] = []
+    entries: list[ResourceSpec] = []
     for name in sorted(names):
         document = parse("classes", f'[[resource]]\nname = "class.example/{name}"\nclass = "{name}"\n')
-        spot = FilePosition(document, ("resource", 0))
+        position = FilePosition(document, ("resource", 0))
         findings: list[Finding] = []
-        spec = compile_entry(shelf.merge_entry(spot, document.data["resource"][0], "entry"), spot, "socket", findings)
+        spec = compile_entry(
+            library.merge_entry(position, document.data["resource"][0], "entry"), position, "socket", findings
+        )
         if spec is not None and not any(finding.severity is Severity.ERROR for finding in findings):
-            found.append(spec)
-    return tuple(found)
+            entries.append(spec)
+    return tuple(entries)

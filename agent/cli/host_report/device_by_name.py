@@ -20,7 +20,7 @@ NO_SUCH_DEVICE = 4
 def resolve_device(
     arguments: argparse.Namespace,
     name: str,
-    inventory: HostReport,
+    report: HostReport,
     configuration: Configuration,
     *,
     resources: Sequence[str] | None = None,
@@ -30,31 +30,33 @@ def resolve_device(
     One that no source of the inventory shows is looked for afresh, by its own. resources: none of these is it, if the
     command takes such a name as well.
     """
-    found = find_device(inventory, name)
-    if isinstance(found, SearchFailure) and (source := find_unlisted_source(inventory.root, name)) is not None:
-        inventory = scan_host(
-            inventory.root,
+    result = find_device(report, name)
+    if isinstance(result, SearchFailure) and (source := find_unlisted_source(report.root, name)) is not None:
+        report = scan_host(
+            report.root,
             configuration.resources,
             extra_sources=(source,),
             cdi_directories=configuration.settings.paths.cdi,
         )
-        found = find_device(inventory, name)
-    if not isinstance(found, SearchFailure):
-        return inventory, found
-    if (there := found.path_hint) is not None:
+        result = find_device(report, name)
+    if not isinstance(result, SearchFailure):
+        return report, result
+    if (path_hint := result.path_hint) is not None:
         if is_json(arguments):
-            say_json({"path": name, "device": None, "reason": there.text, "next": there.next_step or None}, arguments)
+            say_json(
+                {"path": name, "device": None, "reason": path_hint.text, "next": path_hint.next_step or None}, arguments
+            )
         else:
-            print(f"{escape(name)}: no device: {there.text}")
-            print(f"  next         {there.next_step}\n" if there.next_step else "", end="")
+            print(f"{escape(name)}: no device: {path_hint.text}")
+            print(f"  next         {path_hint.next_step}\n" if path_hint.next_step else "", end="")
         return 0
-    near = find_nearest(name, resources or ())
-    suggestions = (near,) if near else found.suggestions
-    nor = "" if resources is None else ", and no such resource"
-    shown = [make_printable(suggestion, None) for suggestion in suggestions]
-    several = len(shown) > 1 and not is_json(arguments)
-    hint = f"; nearest: {', '.join(shown)}" if shown and not several else ""
-    fail(arguments, f"{name}: {found.reason}{nor}{hint}", NO_SUCH_DEVICE)
-    for line in shown if several else ():
+    nearest_name = find_nearest(name, resources or ())
+    suggestions = (nearest_name,) if nearest_name else result.suggestions
+    resource_text = "" if resources is None else ", and no such resource"
+    shown_names = [make_printable(suggestion, None) for suggestion in suggestions]
+    is_list = len(shown_names) > 1 and not is_json(arguments)
+    hint = f"; nearest: {', '.join(shown_names)}" if shown_names and not is_list else ""
+    fail(arguments, f"{name}: {result.reason}{resource_text}{hint}", NO_SUCH_DEVICE)
+    for line in shown_names if is_list else ():
         print(f"  {line}", file=sys.stderr)
     return NO_SUCH_DEVICE

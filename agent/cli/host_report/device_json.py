@@ -7,9 +7,9 @@ from agent.cli.host_report.host_report import HostReport, HostReportItem
 from agent.core.language.value import Absent
 
 
-def build_device_json(inventory: HostReport, item: HostReportItem) -> dict[str, object]:
+def build_device_json(report: HostReport, item: HostReportItem) -> dict[str, object]:
     """The object of one item. `health` and `reason` are as the resource that takes it would list it now."""
-    nodes = inventory.read_fact(item, "nodes")
+    nodes = report.read_fact(item, "nodes")
     device = item.device
     return {
         "source": item.source.kind if item.source.kind != "subsystem" else str(item.source),
@@ -17,9 +17,7 @@ def build_device_json(inventory: HostReport, item: HostReportItem) -> dict[str, 
         "place": item.host.place,
         "key": item.host.key,
         "node": item.host.node or None,
-        "attributes": {
-            word: None if isinstance(value, Absent) else value for word, value in read_facts(inventory, item)
-        },
+        "attributes": {word: None if isinstance(value, Absent) else value for word, value in read_facts(report, item)},
         "nodes": [] if isinstance(nodes, Absent) else list(nodes) if isinstance(nodes, tuple) else [nodes],
         "taken_by": item.resource if item.entry else None,
         "device_id": device.id if device else None,
@@ -28,20 +26,20 @@ def build_device_json(inventory: HostReport, item: HostReportItem) -> dict[str, 
         "reason": str(device.reason if device else item.unlisted_reason) or None,
         "together": list(item.other_members),
         "checks": [
-            {"name": one.check.name, "says": one.result.verdict.value, "reason": one.result.reason or None}
-            for one in item.check_results
+            {"name": result.check.name, "says": result.result.verdict.value, "reason": result.result.reason or None}
+            for result in item.check_results
         ],
         "fits": list(item.matching_classes),
         "refused": [
             {
-                "resource": turned.mismatch.resource,
-                "clause": turned.mismatch.address,
-                "written": turned.mismatch.written,
-                "here": turned.mismatch.here,
-                "file": turned.mismatch.origin.file,
-                "line": turned.mismatch.origin.line,
-                "only": turned.is_only_mismatch,
+                "resource": entry_mismatch.mismatch.resource,
+                "clause": entry_mismatch.mismatch.address,
+                "written": entry_mismatch.mismatch.written,
+                "here": entry_mismatch.mismatch.here,
+                "file": entry_mismatch.mismatch.origin.file,
+                "line": entry_mismatch.mismatch.origin.line,
+                "only": entry_mismatch.is_only_mismatch,
             }
-            for turned in item.mismatches
+            for entry_mismatch in item.mismatches
         ],
     }

@@ -34,83 +34,87 @@ class _Line(MutableStruct):
     """What becomes one row: the first of some alike items, and how many more there are."""
 
     name: str
-    one: str
-    alike: str
+    text: str
+    group_text: str
     driver: str
-    taken: str
+    taker: str
     style: str
     numa: list[str] = field(default_factory=list)
     count: int = 0
-    more: tuple[str, ...] = ()
+    wide_cells: tuple[str, ...] = ()
 
 
-def format_overview(inventory: HostReport, terminal: Terminal, *, everything: bool, wide: bool = False) -> list[str]:
+def format_overview(report: HostReport, terminal: Terminal, *, everything: bool, wide: bool = False) -> list[str]:
     """The table. Without `everything`: what is taken, nearly taken, would suit a class, or is a PCI function.
 
     wide: more is said of each, which has a line of its own then; and what there was no room for.
     """
-    items = select_items(inventory, everything=everything)
-    lines = _lines(inventory, items)
+    items = select_items(report, everything=everything)
+    lines = _build_lines(report, items)
     if wide:
         for line, item in zip(lines, items, strict=True):
-            line.more = _more(inventory, item, whole=terminal.width is None)
+            line.wide_cells = _build_wide_cells(report, item, all_nodes=terminal.width is None)
     elif terminal.width is not None:
-        lines = _folded(lines)
+        lines = _fold_lines(lines)
     columns = (*COLUMNS[:-1], *(_WIDE if wide else ()), COLUMNS[-1])
     rows = [
         Row(
             (
                 f"{line.name} +{line.count - 1}" if line.count > 1 else line.name,
-                line.alike if line.count > 1 else line.one,
+                line.group_text if line.count > 1 else line.text,
                 " ".join(sorted({numa for numa in line.numa if numa})) or "–",
                 line.driver or "–",
-                *(said or "–" for said in line.more),
-                line.taken,
+                *(cell or "–" for cell in line.wide_cells),
+                line.taker,
             ),
             line.style,
         )
         for line in lines
     ]
     table = render(columns, rows, terminal)
-    lost = left_out(columns, rows, terminal) if wide else ()
-    return [*table, f"No room for {', '.join(lost)}: through a pipe the table has all."] if lost else table
+    omitted_columns = left_out(columns, rows, terminal) if wide else ()
+    return (
+        [*table, f"No room for {', '.join(omitted_columns)}: through a pipe the table has all."]
+        if omitted_columns
+        else table
+    )
 
 
-def _more(inventory: HostReport, item: HostReportItem, *, whole: bool) -> tuple[str, ...]:
+def _build_wide_cells(report: HostReport, item: HostReportItem, *, all_nodes: bool) -> tuple[str, ...]:
     """What else is said of a device, as `_WIDE` has it. `whole`: all its nodes."""
 
-    def said(word: str) -> str:
-        return format_value(inventory.read_fact(item, word))
+    def format_word(word: str) -> str:
+        return format_value(report.read_fact(item, word))
 
-    usb, pci = said("usb.port"), said("pci.address")
+    usb, pci = format_word("usb.port"), format_word("pci.address")
     if item.label == "pci":
-        on = said("pf.address") or said("parent.name")
+        parent = format_word("pf.address") or format_word("parent.name")
     elif item.label == "usb":
-        on = said("usb.hub") or pci
+        parent = format_word("usb.hub") or pci
     else:
-        on = usb or pci
-    found = inventory.read_fact(item, "nodes")
-    nodes = found if isinstance(found, tuple) else () if isinstance(found, Absent) else (found,)
+        parent = usb or pci
+    value = report.read_fact(item, "nodes")
+    nodes = value if isinstance(value, tuple) else () if isinstance(value, Absent) else (value,)
     names = [make_printable(format_scalar(node), None) for node in nodes if node != item.host.name]
-    if not whole and len(names) > 1:
+    if not all_nodes and len(names) > 1:
         names = [f"{names[0]} +{len(names) - 1}"]
     id_ = make_printable(item.device.id, None) if item.device else ""
-    return on, said("pci.iommu.group"), ", ".join(names), said("usb.serial"), id_
+    return parent, format_word("pci.iommu.group"), ", ".join(names), format_word("usb.serial"), id_
 
 
-def select_items(inventory: HostReport, *, everything: bool) -> list[HostReportItem]:
+def select_items(report: HostReport, *, everything: bool) -> list[HostReportItem]:
     """What the table is of."""
-    return [item for item in inventory.items if everything or _matters(inventory, item)]
+    return [item for item in report.items if everything or _is_relevant(report, item)]
 
 
-def format_summary(inventory: HostReport, milliseconds: float, *, everything: bool) -> str:
+def format_summary(report: HostReport, milliseconds: float, *, everything: bool) -> str:
     """The last line: what was read, how long that took, and how to see more."""
     nouns = {"pci": "PCI", "usb": "USB", "net": "net", "dev": "device nodes"}
-    counts = {label: inventory.count_items(label) for label in dict.fromkeys(item.label for item in inventory.items)}
-    read = [f"{counts.pop(label)} {noun}" for label, noun in nouns.items() if label in counts]
-    read += [format_count(sum(counts.values()), "other")] if counts else []
-    more = "" if everything else " Everything: scan --all."
-    return f"{', '.join(read) or 'Nothing'} read in {milliseconds:.0f} ms.{more} One: scan DEVICE."
+    counts = {label: report.count_items(label) for label in dict.fromkeys(item.label for item in report.items)}
+    read_texts = [f"{counts.pop(label)} {noun}" for label, noun in nouns.items() if label in counts]
+    read_texts += [format_count(sum(counts.values()), "other")] if counts else []
+    hint = "" if everything else " Everything: scan --all."
+    return f"{', '.join(read_texts) or 'Nothing'} read in {milliseconds:.0f} ms.{hint} One: scan DEVICE."
 
 
 def format_taker(item: HostReportItem) -> str:
@@ -121,46 +125,52 @@ def format_taker(item: HostReportItem) -> str:
             " waits" if item.unlisted_reason else " Unhealthy" if item.device is not None and item.device.reason else ""
         )
         return f"{item.resource}{shares}{state}"
-    near = next((turned.mismatch.resource for turned in item.mismatches if turned.is_only_mismatch), "")
-    if near:
-        return f"–  nearest: {near}"
+    nearest_resource = next(
+        (entry_mismatch.mismatch.resource for entry_mismatch in item.mismatches if entry_mismatch.is_only_mismatch), ""
+    )
+    if nearest_resource:
+        return f"–  nearest: {nearest_resource}"
     return f"–  class {item.matching_classes[0]} fits" if item.matching_classes else "–"
 
 
-def _matters(inventory: HostReport, item: HostReportItem) -> bool:
-    if item.entry or item.matching_classes or any(turned.is_only_mismatch for turned in item.mismatches):
+def _is_relevant(report: HostReport, item: HostReportItem) -> bool:
+    if (
+        item.entry
+        or item.matching_classes
+        or any(entry_mismatch.is_only_mismatch for entry_mismatch in item.mismatches)
+    ):
         return True
-    return item.label == "pci" and not str(inventory.read_fact(item, "class")).startswith(_BRIDGE)
+    return item.label == "pci" and not str(report.read_fact(item, "class")).startswith(_BRIDGE)
 
 
-def _lines(inventory: HostReport, items: Iterable[HostReportItem]) -> list[_Line]:
-    names = PciNames(inventory.root)
+def _build_lines(report: HostReport, items: Iterable[HostReportItem]) -> list[_Line]:
+    names = PciNames(report.root)
     lines: list[_Line] = []
     for item in items:
-        said = summarize_device(inventory, item, names)
-        unhealthy = item.device is not None and bool(item.device.reason)
+        summary = summarize_device(report, item, names)
+        is_unhealthy = item.device is not None and bool(item.device.reason)
         lines.append(
             _Line(
                 name=f"{item.label} {make_printable(item.host.name, None)}",
-                one=said.text,
-                alike=said.group_text,
-                driver=format_value(inventory.read_fact(item, "driver")),
-                taken=format_taker(item),
-                style="red" if unhealthy else "" if item.entry else "dim",
-                numa=[format_value(inventory.read_fact(item, "numa"))],
+                text=summary.text,
+                group_text=summary.group_text,
+                driver=format_value(report.read_fact(item, "driver")),
+                taker=format_taker(item),
+                style="red" if is_unhealthy else "" if item.entry else "dim",
+                numa=[format_value(report.read_fact(item, "numa"))],
                 count=1,
             )
         )
     return lines
 
 
-def _folded(lines: Sequence[_Line]) -> list[_Line]:
+def _fold_lines(lines: Sequence[_Line]) -> list[_Line]:
     """Alike ones as the first of them, in its place."""
-    seen: dict[tuple[str, ...], _Line] = {}
+    lines_by_key: dict[tuple[str, ...], _Line] = {}
     for line in lines:
-        key = (line.name.partition(" ")[0], line.alike, line.driver, line.taken)
-        first = seen.setdefault(key, line)
-        if first is not line:
-            first.count += 1
-            first.numa += line.numa
-    return list(seen.values())
+        key = (line.name.partition(" ")[0], line.group_text, line.driver, line.taker)
+        first_line = lines_by_key.setdefault(key, line)
+        if first_line is not line:
+            first_line.count += 1
+            first_line.numa += line.numa
+    return list(lines_by_key.values())

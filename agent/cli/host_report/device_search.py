@@ -24,22 +24,24 @@ class SearchFailure(Struct):
     path_hint: PathHint | None = None
 
 
-def find_device(inventory: HostReport, name: str) -> HostReportItem | SearchFailure:
+def find_device(report: HostReport, name: str) -> HostReportItem | SearchFailure:
     """The one device that a name means: a path, an address, the kernel's name, an id, or how one of these begins."""
-    for way in (_by_path, _by_address, _by_name, _by_serial):
-        candidates = way(inventory, name)
+    for search in (_find_by_path, _find_by_address, _find_by_name, _find_by_serial):
+        candidates = search(report, name)
         if candidates:
             return candidates[0]
     if name.startswith("/"):
-        return _no_device(inventory, name)
-    begun = [item for item in inventory.items if any(known.startswith(name) for known in _names(item))]
-    if len({item.host.key for item in begun}) == 1:
-        return begun[0]
-    if begun:
-        more = f" and {len(begun) - _SHOWN} more" if len(begun) > _SHOWN else ""
-        return SearchFailure(f"{len(begun)} devices begin so{more}", tuple(item.host.name for item in begun[:_SHOWN]))
-    near = find_nearest(name, (known for item in inventory.items for known in _names(item)))
-    return SearchFailure("no such device", (near,) if near else ())
+        return _explain_missing_device(report, name)
+    matches = [item for item in report.items if any(known_name.startswith(name) for known_name in _list_names(item))]
+    if len({item.host.key for item in matches}) == 1:
+        return matches[0]
+    if matches:
+        remainder = f" and {len(matches) - _SHOWN} more" if len(matches) > _SHOWN else ""
+        return SearchFailure(
+            f"{len(matches)} devices begin so{remainder}", tuple(item.host.name for item in matches[:_SHOWN])
+        )
+    nearest_name = find_nearest(name, (known_name for item in report.items for known_name in _list_names(item)))
+    return SearchFailure("no such device", (nearest_name,) if nearest_name else ())
 
 
 def find_unlisted_source(root: Root, name: str) -> Source | None:
@@ -58,47 +60,45 @@ def find_unlisted_source(root: Root, name: str) -> Source | None:
     return None
 
 
-def _by_path(inventory: HostReport, name: str) -> Sequence[HostReportItem]:
+def _find_by_path(report: HostReport, name: str) -> Sequence[HostReportItem]:
     if not name.startswith("/"):
         return ()
-    real = inventory.root.resolve(name)
+    real = report.root.resolve(name)
     if isinstance(real, Absent):
-        return _ranked(item for item in inventory.items if item.host.name == name)
-    itself = [item for item in inventory.items if real in {item.host.directory, item.host.real}]
-    return _ranked([*itself, *(item for item in inventory.items if item.host.node == real)])
+        return _rank(item for item in report.items if item.host.name == name)
+    path_items = [item for item in report.items if real in {item.host.directory, item.host.real}]
+    return _rank([*path_items, *(item for item in report.items if item.host.node == real)])
 
 
-def _by_address(inventory: HostReport, name: str) -> Sequence[HostReportItem]:
+def _find_by_address(report: HostReport, name: str) -> Sequence[HostReportItem]:
     """By a PCI address in any form; one without a function means the only one of its slot."""
     try:
-        wanted = parse_operand(ValueType.PCI, name)
+        address = parse_operand(ValueType.PCI, name)
     except OperandError:
         return ()
-    found = [
-        item for item in inventory.items if item.label == "pci" and is_equal(ValueType.PCI, item.host.name, wanted)
-    ]
-    return found if len(found) == 1 else ()
+    items = [item for item in report.items if item.label == "pci" and is_equal(ValueType.PCI, item.host.name, address)]
+    return items if len(items) == 1 else ()
 
 
-def _by_name(inventory: HostReport, name: str) -> Sequence[HostReportItem]:
+def _find_by_name(report: HostReport, name: str) -> Sequence[HostReportItem]:
     (base, _), share = split_share(name)
-    named = _ranked(item for item in inventory.items if name in _names(item))
-    return named or _ranked(item for item in inventory.items if share is not None and base in _names(item))
+    items = _rank(item for item in report.items if name in _list_names(item))
+    return items or _rank(item for item in report.items if share is not None and base in _list_names(item))
 
 
-def _by_serial(inventory: HostReport, name: str) -> Sequence[HostReportItem]:
+def _find_by_serial(report: HostReport, name: str) -> Sequence[HostReportItem]:
     """By the serial number of the USB device that it is or hangs on, of which there is no other."""
-    found = [item for item in inventory.items if inventory.read_fact(item, "usb.serial") == name]
-    ports = {str(inventory.read_fact(item, "usb.port")) for item in found}
-    return _ranked(found) if len(ports) == 1 else ()
+    items = [item for item in report.items if report.read_fact(item, "usb.serial") == name]
+    ports = {str(report.read_fact(item, "usb.port")) for item in items}
+    return _rank(items) if len(ports) == 1 else ()
 
 
-def _ranked(items: Iterable[HostReportItem]) -> Sequence[HostReportItem]:
+def _rank(items: Iterable[HostReportItem]) -> Sequence[HostReportItem]:
     """One thing may be seen by several sources: what is taken goes first, then what an entry turned down."""
     return sorted(items, key=lambda item: (item.entry is None, not item.mismatches))
 
 
-def _names(item: HostReportItem) -> Iterable[str]:
+def _list_names(item: HostReportItem) -> Iterable[str]:
     """What a device is called, besides its paths and addresses."""
     host = item.host
     names = {host.name, host.name.removeprefix("/dev/"), host.place}
@@ -109,16 +109,16 @@ def _names(item: HostReportItem) -> Iterable[str]:
     return names
 
 
-def _no_device(inventory: HostReport, path: str) -> SearchFailure:
+def _explain_missing_device(report: HostReport, path: str) -> SearchFailure:
     """Why what is at a path, if anything, is no device."""
-    for oddities in inventory.skipped_paths.values():
-        for oddity in oddities:
-            if oddity.path == path:
-                return SearchFailure(oddity.reason, path_hint=PathHint(oddity.reason))
-    there = find_path_hint(inventory, path)
-    if there is not None:
-        return SearchFailure(there.text, path_hint=there)
-    real = inventory.root.find_node(path) if path.startswith("/dev/") else inventory.root.resolve(path)
+    for skipped_paths in report.skipped_paths.values():
+        for skipped_path in skipped_paths:
+            if skipped_path.path == path:
+                return SearchFailure(skipped_path.reason, path_hint=PathHint(skipped_path.reason))
+    path_hint = find_path_hint(report, path)
+    if path_hint is not None:
+        return SearchFailure(path_hint.text, path_hint=path_hint)
+    real = report.root.find_node(path) if path.startswith("/dev/") else report.root.resolve(path)
     reason = real.reason if isinstance(real, Absent) else "is no device"
-    near = find_nearest(path, (item.host.name for item in inventory.items))
-    return SearchFailure(reason, (near,) if near else ())
+    nearest_name = find_nearest(path, (item.host.name for item in report.items))
+    return SearchFailure(reason, (nearest_name,) if nearest_name else ())

@@ -17,31 +17,33 @@ class DeviceSummary(Struct):
     group_text: str
 
 
-def summarize_device(inventory: HostReport, item: HostReportItem, names: PciNames) -> DeviceSummary:
+def summarize_device(report: HostReport, item: HostReportItem, names: PciNames) -> DeviceSummary:
     """What an item is."""
 
-    def said(word: str) -> str:
-        return format_value(inventory.read_fact(item, word))
+    def format_word(word: str) -> str:
+        return format_value(report.read_fact(item, word))
 
     if item.label == "dev":
-        node = inventory.root.find_node(item.host.node)
+        node = report.root.find_node(item.host.node)
         if isinstance(node, Absent):
             return DeviceSummary("", "")
         return DeviceSummary(f"{format_node_number(node)}", f"{format_node_type(node)} {node.major}:*")
     if item.label == "pci":
-        name = names.find_name(said("vendor"), said("device"), said("class"))
-        ids = f"{name} [{said('vendor')}:{said('device')}]"
-        index = said("vf_index")
-        own = " ".join(part for part in (ids, f"vf {index}" if index else "", said("netdev.name")) if part)
-        return DeviceSummary(own, f"{ids} vf" if index else ids)
+        name = names.find_name(format_word("vendor"), format_word("device"), format_word("class"))
+        ids = f"{name} [{format_word('vendor')}:{format_word('device')}]"
+        index = format_word("vf_index")
+        text = " ".join(part for part in (ids, f"vf {index}" if index else "", format_word("netdev.name")) if part)
+        return DeviceSummary(text, f"{ids} vf" if index else ids)
     if item.label == "usb":
-        name = " ".join(part for part in (said("usb.maker"), said("usb.model")) if part) or "USB device"
-        ids = f"{name} [{said('usb.vendor')}:{said('usb.product')}]"
-        return DeviceSummary(f"{ids} {said('usb.serial')}".rstrip(), ids)
+        name = " ".join(part for part in (format_word("usb.maker"), format_word("usb.model")) if part) or "USB device"
+        ids = f"{name} [{format_word('usb.vendor')}:{format_word('usb.product')}]"
+        return DeviceSummary(f"{ids} {format_word('usb.serial')}".rstrip(), ids)
     if item.label == "net":
-        behind = said("pci.address") or said("usb.port") or "virtual"
-        return DeviceSummary(f"{behind} {said('./operstate')}".rstrip(), f"{behind} {said('./operstate')}".rstrip())
-    node_path = said("node") or said("path_id")
+        parent = format_word("pci.address") or format_word("usb.port") or "virtual"
+        return DeviceSummary(
+            f"{parent} {format_word('./operstate')}".rstrip(), f"{parent} {format_word('./operstate')}".rstrip()
+        )
+    node_path = format_word("node") or format_word("path_id")
     return DeviceSummary(node_path, node_path)
 
 
@@ -50,7 +52,7 @@ def format_value(value: Value | Absent) -> str:
     if isinstance(value, Absent):
         return ""
     if isinstance(value, tuple):
-        return ", ".join(make_printable(format_scalar(each)) for each in value)
+        return ", ".join(make_printable(format_scalar(element)) for element in value)
     return make_printable(format_scalar(value))
 
 

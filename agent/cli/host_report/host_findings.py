@@ -18,133 +18,144 @@ from agent.core.struct import replace
 from agent.host.numa import list_numa_nodes
 
 
-def find_host_findings(entries: Sequence[ConfigEntry], inventory: HostReport, where: str) -> Iterator[Finding]:
+def find_host_findings(entries: Sequence[ConfigEntry], report: HostReport, host_name: str) -> Iterator[Finding]:
     """Warnings of entries that are served, about the host called `where`; those that an entry accepts are left out."""
-    given: dict[str, ResourceSpec] = {}
-    order = {id(spec): index for index, spec in enumerate(inventory.specs)}
-    judged_by = {spec.origin: spec for spec in inventory.specs}
+    specs_by_node: dict[str, ResourceSpec] = {}
+    order = {id(spec): index for index, spec in enumerate(report.specs)}
+    specs_by_origin = {spec.origin: spec for spec in report.specs}
     for entry in entries:
-        spec = judged_by.get(entry.spec.origin) if entry.spec else None
+        spec = specs_by_origin.get(entry.spec.origin) if entry.spec else None
         if spec is None:
             continue
         accepts = entry.merged_entry.tree.get_branch("accept")
-        accepted = accepts.members if accepts else {}
-        taken = [item for item in inventory.items if item.entry is spec]
-        lost = [item for item in inventory.items if _wants(spec, item, inventory, order)]
-        own = [node for item in taken for node in _own_nodes(inventory, item)]
-        twice = [node for node in own if node in given]
+        accepted_codes = accepts.members if accepts else {}
+        taken_items = [item for item in report.items if item.entry is spec]
+        overlapping_items = [item for item in report.items if _is_overlapping(spec, item, report, order)]
+        own_nodes = [node for item in taken_items for node in _find_own_nodes(report, item)]
+        shared_nodes = [node for node in own_nodes if node in specs_by_node]
         if any(
             other is not None and shadows(other, spec)
-            for other in {id(item.entry): item.entry for item in lost}.values()
+            for other in {id(item.entry): item.entry for item in overlapping_items}.values()
         ):
             continue  # of any host: said already
-        if "overlap" not in accepted and lost:
-            yield _named(entry, _overlap(entry, lost, where))
-        elif "overlap" not in accepted and twice:
-            yield _named(entry, _given_twice(entry, twice, given[twice[0]], where))
-        elif "overlap" not in accepted and (pair := _of_one_thing(taken, inventory, order)) is not None:
-            yield _named(entry, _one_thing(entry, *pair, where))
-        elif "never-matches" not in accepted and not taken and not lost and spec.slots is None:
-            yield _named(entry, _never_matches(entry, build_match_steps(inventory, spec), where))
-        given.update(dict.fromkeys(own, spec))
-        if "no-topology" not in accepted and len(list_numa_nodes(inventory.root)) > 1:
-            yield from _silent(entry, spec, inventory, where)
+        if "overlap" not in accepted_codes and overlapping_items:
+            yield _add_entry_name(entry, _build_overlap_finding(entry, overlapping_items, host_name))
+        elif "overlap" not in accepted_codes and shared_nodes:
+            yield _add_entry_name(
+                entry, _build_shared_node_finding(entry, shared_nodes, specs_by_node[shared_nodes[0]], host_name)
+            )
+        elif "overlap" not in accepted_codes and (pair := _find_same_hardware(taken_items, report, order)) is not None:
+            yield _add_entry_name(entry, _build_same_hardware_finding(entry, *pair, host_name))
+        elif "never-matches" not in accepted_codes and not taken_items and not overlapping_items and spec.slots is None:
+            yield _add_entry_name(entry, _build_no_match_finding(entry, build_match_steps(report, spec), host_name))
+        specs_by_node.update(dict.fromkeys(own_nodes, spec))
+        if "no-topology" not in accepted_codes and len(list_numa_nodes(report.root)) > 1:
+            yield from _find_withheld_topology(entry, spec, report, host_name)
 
 
-def _wants(spec: ResourceSpec, item: HostReportItem, inventory: HostReport, order: Mapping[int, int]) -> bool:
+def _is_overlapping(spec: ResourceSpec, item: HostReportItem, report: HostReport, order: Mapping[int, int]) -> bool:
     """Whether an entry would take what an earlier one has. order: which of the entries each is, by `id`."""
-    other, host = item.entry, inventory.found[spec.source].get(item.host.key)
+    other, host = item.entry, report.hosts_by_source[spec.source].get(item.host.key)
     if other is None or other is spec or host is None:
         return False
-    return order[id(other)] < order[id(spec)] and match_entry(spec, inventory.get_facts(spec, host)) is None
+    return order[id(other)] < order[id(spec)] and match_entry(spec, report.get_facts(spec, host)) is None
 
 
-def _own_nodes(inventory: HostReport, item: HostReportItem) -> list[str]:
+def _find_own_nodes(report: HostReport, item: HostReportItem) -> list[str]:
     """The nodes that a device gives and that are its own or below it: what is given beside them is nobody's."""
-    given = [node.path for node in item.device.nodes] if item.device else []
-    own = inventory.read_fact(item, "nodes") if given else ()
-    return [node for node in given if isinstance(own, tuple) and node in own]
+    paths = [node.path for node in item.device.nodes] if item.device else []
+    own_paths = report.read_fact(item, "nodes") if paths else ()
+    return [node for node in paths if isinstance(own_paths, tuple) and node in own_paths]
 
 
-def _given_twice(entry: ConfigEntry, nodes: Sequence[str], other: ResourceSpec, where: str) -> Finding:
+def _build_shared_node_finding(
+    entry: ConfigEntry, nodes: Sequence[str], other: ResourceSpec, host_name: str
+) -> Finding:
     """A node given with two host devices: two pods can get it."""
-    more = f" and {len(nodes) - 1} more" if len(nodes) > 1 else ""
-    message = f"{make_printable(nodes[0], None)}{more} of {where} is given by {other.name} too ({other.origin})"
-    return _spot(entry, "source").make_warning("overlap", message, "exclude it in one of them", mark="key")
+    remainder = f" and {len(nodes) - 1} more" if len(nodes) > 1 else ""
+    message = (
+        f"{make_printable(nodes[0], None)}{remainder} of {host_name} is given by {other.name} too ({other.origin})"
+    )
+    return _find_position(entry, "source").make_warning("overlap", message, "exclude it in one of them", mark="key")
 
 
-def _of_one_thing(
-    taken: Sequence[HostReportItem], inventory: HostReport, order: Mapping[int, int]
+def _find_same_hardware(
+    items: Sequence[HostReportItem], report: HostReport, order: Mapping[int, int]
 ) -> tuple[HostReportItem, HostReportItem] | None:
     """What an entry takes, and what an earlier one has that is the same thing: what a PCI function or a USB device
     carries, and that function or device. Entries with `slots` take nothing from others.
     """
-    for item in taken:
-        for other in inventory.find_same_hardware(item):
-            one, before = item.entry, other.entry
-            if one is None or before is None or one.slots is not None or before.slots is not None:
+    for item in items:
+        for other in report.find_same_hardware(item):
+            spec, earlier_spec = item.entry, other.entry
+            if spec is None or earlier_spec is None or spec.slots is not None or earlier_spec.slots is not None:
                 continue
-            if order[id(before)] < order[id(one)]:
+            if order[id(earlier_spec)] < order[id(spec)]:
                 return item, other
     return None
 
 
-def _one_thing(entry: ConfigEntry, item: HostReportItem, other: HostReportItem, where: str) -> Finding:
+def _build_same_hardware_finding(
+    entry: ConfigEntry, item: HostReportItem, other: HostReportItem, host_name: str
+) -> Finding:
     """Two pods can get it, each by another of its faces."""
-    named = " and ".join(f"{one.label} {make_printable(one.host.name, None)}" for one in (item, other))
-    has = other.entry
-    message = (
-        f"{named} of {where} are one thing, and {has.name if has else ''} has the latter ({has.origin if has else ''})"
+    names = " and ".join(
+        f"{hardware_item.label} {make_printable(hardware_item.host.name, None)}" for hardware_item in (item, other)
     )
-    return _spot(entry, "source").make_warning("overlap", message, "exclude it in one of them", mark="key")
+    name, origin = (other.entry.name, other.entry.origin) if other.entry else ("", "")
+    message = f"{names} of {host_name} are one thing, and {name} has the latter ({origin})"
+    return _find_position(entry, "source").make_warning("overlap", message, "exclude it in one of them", mark="key")
 
 
-def _overlap(entry: ConfigEntry, lost: Sequence[HostReportItem], where: str) -> Finding:
-    first = lost[0].entry
-    count = f"{format_count(len(lost), 'device')} of {where} match{'es' * (len(lost) == 1)}"
-    message = f"{count} {first.name if first else ''} too ({first.origin if first else ''}), which has them"
-    return _spot(entry, "match").make_warning(
+def _build_overlap_finding(entry: ConfigEntry, items: Sequence[HostReportItem], host_name: str) -> Finding:
+    earlier_spec = items[0].entry
+    name, origin = (earlier_spec.name, earlier_spec.origin) if earlier_spec else ("", "")
+    count = f"{format_count(len(items), 'device')} of {host_name} match{'es' * (len(items) == 1)}"
+    message = f"{count} {name} too ({origin}), which has them"
+    return _find_position(entry, "match").make_warning(
         "overlap", message, "exclude them here, or put this entry first", mark="key"
     )
 
 
-def _never_matches(entry: ConfigEntry, fall: Sequence[MatchStep], where: str) -> Finding:
+def _build_no_match_finding(entry: ConfigEntry, steps: Sequence[MatchStep], host_name: str) -> Finding:
     """At the clause by which the last of them fell, or at the source where it shows nothing."""
-    last = find_last_mismatch(fall)
-    if last is None:
-        shown = fall[0].remaining
-        message = f"there is none of these on {where}: 0 devices"
-        if shown:
+    last_mismatch = find_last_mismatch(steps)
+    if last_mismatch is None:
+        device_count = steps[0].remaining
+        message = f"there is none of these on {host_name}: 0 devices"
+        if device_count:
             message = (
-                f"all {shown} of these on {where} are taken by earlier entries: 0 devices"
-                if shown > 1
-                else f"the one of these on {where} is taken by an earlier entry: 0 devices"
+                f"all {device_count} of these on {host_name} are taken by earlier entries: 0 devices"
+                if device_count > 1
+                else f"the one of these on {host_name} is taken by an earlier entry: 0 devices"
             )
         write = f"device-agent explain {entry.spec.name if entry.spec else ''} says what to do"
-        return _spot(entry, "source").make_warning("never-matches", message, write, mark="key")
-    item, turned = last
-    section, _, address = turned.mismatch.address.partition(".")
-    name, facts = make_printable(item.host.name, None), make_printable(turned.mismatch.here)
-    message = f"the last to fall on {where} is {name}, here {facts}"
+        return _find_position(entry, "source").make_warning("never-matches", message, write, mark="key")
+    item, entry_mismatch = last_mismatch
+    section, _, address = entry_mismatch.mismatch.address.partition(".")
+    name, facts = make_printable(item.host.name, None), make_printable(entry_mismatch.mismatch.here)
+    message = f"the last to fall on {host_name} is {name}, here {facts}"
     write = f"device-agent explain {entry.spec.name if entry.spec else ''} shows how"
-    return _spot(entry, section, address).make_warning("never-matches", f"{message}: 0 devices", write)
+    return _find_position(entry, section, address).make_warning("never-matches", f"{message}: 0 devices", write)
 
 
-def _silent(entry: ConfigEntry, spec: ResourceSpec, inventory: HostReport, where: str) -> Iterator[Finding]:
-    for name in inventory.find_resource_names(spec):
-        if not spec.is_addition and (silent := inventory.withheld_topology.get(name)) is not None:
-            message = f"on {where} {make_printable(silent.said, None)}"
-            yield _spot(entry, "topology").make_warning("no-topology", message, TOPOLOGY_HINT, mark="key")
+def _find_withheld_topology(
+    entry: ConfigEntry, spec: ResourceSpec, report: HostReport, host_name: str
+) -> Iterator[Finding]:
+    for name in report.find_resource_names(spec):
+        if not spec.is_addition and (withheld := report.withheld_topology.get(name)) is not None:
+            message = f"on {host_name} {make_printable(withheld.said, None)}"
+            yield _find_position(entry, "topology").make_warning("no-topology", message, TOPOLOGY_HINT, mark="key")
 
 
-def _named(entry: ConfigEntry, finding: Finding) -> Finding:
+def _add_entry_name(entry: ConfigEntry, finding: Finding) -> Finding:
     """What stands at a line of a class names the entry: many may use that class."""
     if entry.spec is None or finding.file == entry.spec.origin.file:
         return finding
     return replace(finding, message=f"{entry.spec.name}: {finding.message}")
 
 
-def _spot(entry: ConfigEntry, section: str, address: str = "") -> FilePosition:
+def _find_position(entry: ConfigEntry, section: str, address: str = "") -> FilePosition:
     """Where a clause, a section or, failing that, the entry was written."""
     tree = entry.merged_entry.tree
     node = tree.members.get(section)

@@ -18,21 +18,21 @@ from agent.core.struct import Struct
 from agent.host.root import Root
 from agent.scanners.host_reader import HostReader
 
-_CARRIERS = {"usb": "usb.name", "pci": "pci.address"}  # by which word the devices on each say which it is
-_NOTHING = ("", "")
+_HARDWARE_WORDS = {"usb": "usb.name", "pci": "pci.address"}  # by which word the devices on each say which it is
+_NO_HARDWARE = ("", "")
 
 
 class EntryMismatch:
     """An entry that does not take a device: its first clause against it."""
 
-    def __init__(self, refusal: Mismatch, nearly: Callable[[Mismatch], bool]) -> None:
-        self.mismatch = refusal
-        self._nearly = nearly
+    def __init__(self, mismatch: Mismatch, check_only: Callable[[Mismatch], bool]) -> None:
+        self.mismatch = mismatch
+        self._check_only = check_only
 
     @cached_property
     def is_only_mismatch(self) -> bool:
         """Whether that clause is the only one; asked of a few, out of all entries times all devices."""
-        return self._nearly(self.mismatch)
+        return self._check_only(self.mismatch)
 
 
 class HostReportItem(Struct):
@@ -80,7 +80,7 @@ class HostReport:
         *,
         skipped_paths: Mapping[Source, Sequence[SkippedPath]],
         totals: Mapping[Source, int],
-        found: Mapping[Source, Mapping[str, HostDevice]],
+        hosts_by_source: Mapping[Source, Mapping[str, HostDevice]],
         unlisted: Sequence[Unlisted],
         specs: Sequence[ResourceSpec],
         get_facts: Callable[[ResourceSpec, HostDevice], Facts],
@@ -91,7 +91,7 @@ class HostReport:
         self.items = items
         self.skipped_paths = skipped_paths
         self.totals = totals
-        self.found = found
+        self.hosts_by_source = hosts_by_source
         self.unlisted = unlisted
         self.missing_devices = missing_devices
         self.lists = lists
@@ -104,37 +104,37 @@ class HostReport:
     @cached_property
     def mismatches_by_clause(self) -> Mapping[str, Mapping[str, Sequence[tuple[HostReportItem, EntryMismatch]]]]:
         """What each resource's entries turned down, by its name and by the address of the clause."""
-        found: dict[str, dict[str, list[tuple[HostReportItem, EntryMismatch]]]] = {}
+        mismatches_by_resource: dict[str, dict[str, list[tuple[HostReportItem, EntryMismatch]]]] = {}
         for item in self.items:
-            for turned in item.mismatches:
-                by = found.setdefault(turned.mismatch.resource, {})
-                by.setdefault(turned.mismatch.address, []).append((item, turned))
-        return found
+            for entry_mismatch in item.mismatches:
+                mismatches = mismatches_by_resource.setdefault(entry_mismatch.mismatch.resource, {})
+                mismatches.setdefault(entry_mismatch.mismatch.address, []).append((item, entry_mismatch))
+        return mismatches_by_resource
 
     def find_same_hardware(self, item: HostReportItem) -> Sequence[HostReportItem]:
         """What is taken and is the same thing, seen from another source: a PCI function or a USB device, and what it
         carries itself (a network interface, an RDMA device, a terminal).
         """
-        faces = self._faces.get(self._carrier(item), ())
-        return [other for other in faces if (other.label in _CARRIERS) != (item.label in _CARRIERS)]
+        items = self._items_by_hardware.get(self._find_hardware(item), ())
+        return [other for other in items if (other.label in _HARDWARE_WORDS) != (item.label in _HARDWARE_WORDS)]
 
     @cached_property
-    def _faces(self) -> Mapping[tuple[str, str], Sequence[HostReportItem]]:
+    def _items_by_hardware(self) -> Mapping[tuple[str, str], Sequence[HostReportItem]]:
         """What is taken, by the PCI function or the USB device that it is of."""
-        found: dict[tuple[str, str], list[HostReportItem]] = {}
+        items_by_hardware: dict[tuple[str, str], list[HostReportItem]] = {}
         for item in self.items:
-            if item.entry is not None and (carrier := self._carrier(item)) != _NOTHING:
-                found.setdefault(carrier, []).append(item)
-        return found
+            if item.entry is not None and (hardware := self._find_hardware(item)) != _NO_HARDWARE:
+                items_by_hardware.setdefault(hardware, []).append(item)
+        return items_by_hardware
 
-    def _carrier(self, item: HostReportItem) -> tuple[str, str]:
+    def _find_hardware(self, item: HostReportItem) -> tuple[str, str]:
         """The USB device or, of what is of none, the PCI function that an item is or is of."""
-        for kind, word in _CARRIERS.items():
+        for kind, word in _HARDWARE_WORDS.items():
             if item.label == kind:
                 return kind, item.host.name
             if not isinstance(name := self.read_fact(item, word), Absent):
                 return kind, str(name)
-        return _NOTHING
+        return _NO_HARDWARE
 
     def read_fact(self, item: HostReportItem, word: str) -> Value | Absent:
         """What a word says of an item."""
@@ -142,10 +142,10 @@ class HostReport:
 
     def find_listed_devices(self, spec: ResourceSpec) -> tuple[Device, ...]:
         """What an entry has listed, each once however many host devices it is; of slots all that its resource has."""
-        taken = [item for item in self.items if item.entry is spec]
+        items = [item for item in self.items if item.entry is spec]
         if spec.slots is None:
-            return tuple(dict.fromkeys(item.device for item in taken if item.device))
-        names = dict.fromkeys((spec.name, *(item.resource for item in taken)))
+            return tuple(dict.fromkeys(item.device for item in items if item.device))
+        names = dict.fromkeys((spec.name, *(item.resource for item in items)))
         return tuple(device for name in names for device in self.lists.get(name, ()))
 
     def find_resource_names(self, spec: ResourceSpec) -> tuple[str, ...]:

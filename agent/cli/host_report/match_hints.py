@@ -12,48 +12,48 @@ from agent.core.language.safe_text import make_printable
 from agent.core.language.value import Absent
 from agent.host import udev
 
-_TEXT = re.compile(r'"[a-z0-9_-]+"')
+_PLAIN_TEXT = re.compile(r'"[a-z0-9_-]+"')
 _UDEV = re.compile(r"(?:.*\.)?udev\.([^.]+)")
 
 
-def find_match_hints(inventory: HostReport, item: HostReportItem, refusal: Mismatch) -> Iterator[str]:
+def find_match_hints(report: HostReport, item: HostReportItem, mismatch: Mismatch) -> Iterator[str]:
     """Each of them a way of its own."""
-    missing = _missing(inventory, item, refusal)
-    if missing is not None:
-        yield from _for_missing(inventory, item, refusal, *missing)
+    absent_word = _find_absent_word(report, item, mismatch)
+    if absent_word is not None:
+        yield from _find_absent_word_hints(report, item, mismatch, *absent_word)
     else:
-        facts = make_printable(refusal.here)
-        yield f"let {refusal.address} at {refusal.origin} allow {facts}, then device-agent reload"
-    if refusal.address == "match.driver" and item.label == "pci" and _TEXT.fullmatch(refusal.written):
-        driver = refusal.written.strip('"')
+        facts = make_printable(mismatch.here)
+        yield f"let {mismatch.address} at {mismatch.origin} allow {facts}, then device-agent reload"
+    if mismatch.address == "match.driver" and item.label == "pci" and _PLAIN_TEXT.fullmatch(mismatch.written):
+        driver = mismatch.written.strip('"')
         yield f"driverctl set-override {item.host.name} {driver}   (seen at once)"
 
 
-def _missing(inventory: HostReport, item: HostReportItem, refusal: Mismatch) -> tuple[str, Absent] | None:
+def _find_absent_word(report: HostReport, item: HostReportItem, mismatch: Mismatch) -> tuple[str, Absent] | None:
     """The word that the clause asks for, and why it is absent; none if it is not."""
-    for spec in (each for each in inventory.specs if each.name == refusal.resource):
+    for spec in (candidate for candidate in report.specs if candidate.name == mismatch.resource):
         for clause in (*spec.exclude, spec.match):
             for line in clause.lines:
-                if isinstance(line, ClauseLine) and (line.address, line.origin) == (refusal.address, refusal.origin):
-                    value = inventory.get_facts(spec, item.host)(line.word)
+                if isinstance(line, ClauseLine) and (line.address, line.origin) == (mismatch.address, mismatch.origin):
+                    value = report.get_facts(spec, item.host)(line.word)
                     return (line.word, value) if isinstance(value, Absent) else None
     return None
 
 
-def _for_missing(
-    inventory: HostReport, item: HostReportItem, refusal: Mismatch, word: str, why: Absent
+def _find_absent_word_hints(
+    report: HostReport, item: HostReportItem, mismatch: Mismatch, word: str, absent: Absent
 ) -> Iterator[str]:
     """Where nothing can be allowed, for nothing is said: have it said, or ask for something else."""
-    if why.pending:
-        yield f"wait until {make_printable(word)} is there ({make_printable(why.reason)})"
+    if absent.pending:
+        yield f"wait until {make_printable(word)} is there ({make_printable(absent.reason)})"
         return
-    if why.unreadable:
-        reason = make_printable(why.reason)
+    if absent.unreadable:
+        reason = make_printable(absent.reason)
         yield f"mend what keeps {make_printable(word)} from being read ({reason}; seen by the next sweep)"
-    elif found := _UDEV.fullmatch(word):
-        if udev.has_database(inventory.root):
-            yield f"a udev rule that sets {make_printable(found[1])}, then udevadm trigger   (seen at once)"
+    elif udev_match := _UDEV.fullmatch(word):
+        if udev.has_database(report.root):
+            yield f"a udev rule that sets {make_printable(udev_match[1])}, then udevadm trigger   (seen at once)"
         else:
             yield f"have udevd run, and {udev.DATABASE} seen here: a container needs it mounted"
-    scan = f"device-agent scan {make_printable(item.host.name, None)}"
-    yield f"ask for what it does say ({scan}) at {refusal.origin}, then device-agent reload"
+    scan_command = f"device-agent scan {make_printable(item.host.name, None)}"
+    yield f"ask for what it does say ({scan_command}) at {mismatch.origin}, then device-agent reload"

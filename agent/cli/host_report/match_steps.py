@@ -29,125 +29,143 @@ class MatchStep(Struct):
     mismatches: tuple[tuple[HostReportItem, EntryMismatch], ...] = ()
 
 
-def build_match_steps(inventory: HostReport, spec: ResourceSpec) -> list[MatchStep]:
+def build_match_steps(report: HostReport, spec: ResourceSpec) -> list[MatchStep]:
     """The fall of a resource's candidates, in the order in which clauses are asked: `exclude`, then `match`."""
-    down = {**inventory.mismatches_by_clause.get(spec.name, {})}
+    mismatches_by_clause = {**report.mismatches_by_clause.get(spec.name, {})}
     # Turned down by themselves, and of a group that the entry takes as a whole.
-    along = sum(item.entry is spec for fell in down.values() for item, _ in fell)
-    left = inventory.totals.get(spec.source, 0)
-    made = [MatchStep(f"source {spec.source}", spec.origin, left)]
-    taken = sum(item.entry is spec for item in inventory.items) - along
-    before = left - taken - sum(map(len, down.values()))
-    if before:
-        left -= before
-        made.append(MatchStep("taken by an earlier entry", None, left))
+    member_count = sum(
+        item.entry is spec for step_mismatches in mismatches_by_clause.values() for item, _ in step_mismatches
+    )
+    remaining = report.totals.get(spec.source, 0)
+    steps = [MatchStep(f"source {spec.source}", spec.origin, remaining)]
+    taken_count = sum(item.entry is spec for item in report.items) - member_count
+    earlier_count = remaining - taken_count - sum(map(len, mismatches_by_clause.values()))
+    if earlier_count:
+        remaining -= earlier_count
+        steps.append(MatchStep("taken by an earlier entry", None, remaining))
     for clause in (*spec.exclude, spec.match):
         for line in clause.lines:
-            fell = tuple(down.pop(line.address, ()))
-            left -= len(fell)
-            made.append(MatchStep(f"{line.address} = {escape(line.source_text)}", line.origin, left, fell))
-    for address, others in down.items():
-        left -= len(others)
-        made.append(MatchStep(address, others[0][1].mismatch.origin, left, tuple(others)))
-    return made
+            step_mismatches = tuple(mismatches_by_clause.pop(line.address, ()))
+            remaining -= len(step_mismatches)
+            steps.append(
+                MatchStep(f"{line.address} = {escape(line.source_text)}", line.origin, remaining, step_mismatches)
+            )
+    for address, other_mismatches in mismatches_by_clause.items():
+        remaining -= len(other_mismatches)
+        steps.append(MatchStep(address, other_mismatches[0][1].mismatch.origin, remaining, tuple(other_mismatches)))
+    return steps
 
 
-def find_last_mismatch(fall: Sequence[MatchStep]) -> tuple[HostReportItem, EntryMismatch] | None:
+def find_last_mismatch(steps: Sequence[MatchStep]) -> tuple[HostReportItem, EntryMismatch] | None:
     """A candidate that came furthest, and by what it fell; none if none fell by a clause."""
-    return next((step.mismatches[0] for step in reversed(fall) if step.mismatches), None)
+    return next((step.mismatches[0] for step in reversed(steps) if step.mismatches), None)
 
 
-def format_match_steps(inventory: HostReport, spec: ResourceSpec, terminal: Terminal) -> list[str]:
+def format_match_steps(report: HostReport, spec: ResourceSpec, terminal: Terminal) -> list[str]:
     """Where the candidates fell, what is listed, what is not and why, and a next step where nothing is."""
-    fall = build_match_steps(inventory, spec)
+    steps = build_match_steps(report, spec)
     rows = [
-        Row((step.text, str(step.origin or ""), str(step.remaining), _fell(step)), "dim" if not step.remaining else "")
-        for step in fall
+        Row(
+            (step.text, str(step.origin or ""), str(step.remaining), _format_mismatches(step)),
+            "dim" if not step.remaining else "",
+        )
+        for step in steps
     ]
     columns = (Column("  candidates"), Column(""), Column("left", right=True), Column("fell here", leaves=1))
     lines = render(columns, [Row((f"    {row.cells[0]}", *row.cells[1:]), row.style) for row in rows], terminal)
-    listed = inventory.find_listed_devices(spec)
-    unhealthy = [device for device in listed if device.reason]
-    count = sum(map(len, listed))
+    devices = report.find_listed_devices(spec)
+    unhealthy = [device for device in devices if device.reason]
+    count = sum(map(len, devices))
     lines.append(f"  devices      {count} listed, {count - sum(map(len, unhealthy))} Healthy")
-    lines += _topology(inventory, spec, listed)
+    lines += _format_topology(report, spec, devices)
     lines += [f"    {device.id}  Unhealthy: {escape(str(device.reason))}" for device in unhealthy]
-    for left in inventory.unlisted:
-        if left.resource == spec.name:
-            lines.append(f"    {make_printable(left.place, None)}  not listed: {escape(left.reason)}")
+    for unlisted in report.unlisted:
+        if unlisted.resource == spec.name:
+            lines.append(f"    {make_printable(unlisted.place, None)}  not listed: {escape(unlisted.reason)}")
     if not count:
-        lines += [f"  next         {line}" for line in suggest_next_steps(inventory, spec, fall)]
+        lines += [f"  next         {line}" for line in suggest_next_steps(report, spec, steps)]
     return [terminal.text(line) for line in lines]
 
 
-def _topology(inventory: HostReport, spec: ResourceSpec, listed: Sequence[Device]) -> Iterator[str]:
+def _format_topology(report: HostReport, spec: ResourceSpec, devices: Sequence[Device]) -> Iterator[str]:
     """On which NUMA nodes the devices are; or by which of them that is not told."""
-    for name in inventory.find_resource_names(spec):
-        if (silent := inventory.withheld_topology.get(name)) is not None:
-            yield f"  topology     none: {escape(silent.said)}"
+    for name in report.find_resource_names(spec):
+        if (withheld := report.withheld_topology.get(name)) is not None:
+            yield f"  topology     none: {escape(withheld.said)}"
             yield f"  next         {TOPOLOGY_HINT}"
             return
-    nodes = Counter(device.numa for device in listed if device.numa)
+    nodes = Counter(device.numa for device in devices if device.numa)
     if nodes:
-        said = (f"{' and '.join(map(str, numa))}: {count}" for numa, count in sorted(nodes.items()))
-        yield f"  topology     NUMA {', '.join(said)}"
+        counts = (f"{' and '.join(map(str, numa))}: {count}" for numa, count in sorted(nodes.items()))
+        yield f"  topology     NUMA {', '.join(counts)}"
 
 
-def suggest_next_steps(inventory: HostReport, spec: ResourceSpec, fall: Sequence[MatchStep]) -> Iterator[str]:
+def suggest_next_steps(report: HostReport, spec: ResourceSpec, steps: Sequence[MatchStep]) -> Iterator[str]:
     """What a person may look at where a resource has no device."""
-    if not fall[0].remaining:
-        yield _nothing_there(inventory, spec)
-        said = set(filter(is_glob, spec.source.arguments[:1]))  # that nothing fits this one is said by the line above
-        others = [each for each in inventory.skipped_paths.get(spec.source, ()) if each.path not in said]
-        for oddity in others[:_SHOWN]:
-            yield f"{make_printable(oddity.path, None)}: {escape(oddity.reason)}"
+    if not steps[0].remaining:
+        yield _explain_empty_source(report, spec)
+        reported_paths = set(
+            filter(is_glob, spec.source.arguments[:1])
+        )  # that nothing fits this one is said by the line above
+        skipped_paths = [
+            skipped_path
+            for skipped_path in report.skipped_paths.get(spec.source, ())
+            if skipped_path.path not in reported_paths
+        ]
+        for skipped_path in skipped_paths[:_SHOWN]:
+            yield f"{make_printable(skipped_path.path, None)}: {escape(skipped_path.reason)}"
         return
-    near = [(item, turned) for step in fall for item, turned in step.mismatches if turned.is_only_mismatch]
-    for item, turned in near[:_SHOWN]:
-        refusal = turned.mismatch
+    near_mismatches = [
+        (item, entry_mismatch)
+        for step in steps
+        for item, entry_mismatch in step.mismatches
+        if entry_mismatch.is_only_mismatch
+    ]
+    for item, entry_mismatch in near_mismatches[:_SHOWN]:
+        mismatch = entry_mismatch.mismatch
         yield (
-            f"{item.label} {make_printable(item.host.name, None)} is one clause short: {refusal.address} = "
-            f"{escape(refusal.written)}, here {make_printable(refusal.here)} ({refusal.origin})"
+            f"{item.label} {make_printable(item.host.name, None)} is one clause short: {mismatch.address} = "
+            f"{escape(mismatch.written)}, here {make_printable(mismatch.here)} ({mismatch.origin})"
         )
-    if not near:
-        last = find_last_mismatch(fall)
-        if last is not None:
-            name = make_printable(last[0].host.name, None)
+    if not near_mismatches:
+        last_mismatch = find_last_mismatch(steps)
+        if last_mismatch is not None:
+            name = make_printable(last_mismatch[0].host.name, None)
             yield f"the last to fall: device-agent scan {name} shows what is there to match"
 
 
-def _fell(step: MatchStep) -> str:
+def _format_mismatches(step: MatchStep) -> str:
     """How many fell, the first of them by name, and what was read."""
     if not step.mismatches:
         return ""
-    heres = dict.fromkeys(turned.mismatch.here for _, turned in step.mismatches)
+    values = dict.fromkeys(entry_mismatch.mismatch.here for _, entry_mismatch in step.mismatches)
     names = ", ".join(make_printable(item.host.name, None) for item, _ in step.mismatches[:_SHOWN])
-    more = "" if len(step.mismatches) <= _SHOWN else ", …"
-    here = f": here {make_printable(next(iter(heres)))}" if len(heres) == 1 else ""
-    return f"{len(step.mismatches)}  {names}{more}{here}"
+    ellipsis = "" if len(step.mismatches) <= _SHOWN else ", …"
+    value_text = f": here {make_printable(next(iter(values)))}" if len(values) == 1 else ""
+    return f"{len(step.mismatches)}  {names}{ellipsis}{value_text}"
 
 
-def _nothing_there(inventory: HostReport, spec: ResourceSpec) -> str:
+def _explain_empty_source(report: HostReport, spec: ResourceSpec) -> str:
     """Why a source shows nothing at all."""
-    root = inventory.root
+    root = report.root
     if spec.source.kind == "subsystem":
         (name,) = spec.source.arguments
-        places = [place for place in (f"/sys/class/{name}", f"/sys/bus/{name}") if root.is_directory(place)]
-        if not places:
+        paths = [path for path in (f"/sys/class/{name}", f"/sys/bus/{name}") if root.is_directory(path)]
+        if not paths:
             return (
                 f"neither /sys/class/{name} nor /sys/bus/{name} is there: no loaded driver makes such devices (lsmod)"
             )
-        return f"{places[0]} is there, and empty: no device of it is on this host"
+        return f"{paths[0]} is there, and empty: no device of it is on this host"
     if spec.source.kind in {"node", "dir"}:
         pattern = spec.source.arguments[0]
         parts = pattern.split("/")
-        index = next((at for at, part in enumerate(parts) if set("*?[{") & set(part)), len(parts) - 1)
+        index = next((position for position, part in enumerate(parts) if set("*?[{") & set(part)), len(parts) - 1)
         directory = "/".join(parts[:index]) or "/"
         while not root.is_directory(directory):
             directory = directory.rpartition("/")[0] or "/"
         names = root.list_names(directory)
         count = 0 if isinstance(names, Absent) else len(names)
-        names_there = format_count(count, "name") if count else "no names"
-        missing = "/".join(parts[: directory.rstrip("/").count("/") + 2])
-        return f"{directory} has {names_there}, and none fits {missing}; a device that comes is served at once"
+        count_text = format_count(count, "name") if count else "no names"
+        unmatched_path = "/".join(parts[: directory.rstrip("/").count("/") + 2])
+        return f"{directory} has {count_text}, and none fits {unmatched_path}; a device that comes is served at once"
     return f"the kernel shows no device of source {spec.source} on this host"

@@ -9,7 +9,7 @@ from agent.host.root import Root
 PCI_IDS_PATHS = ("/usr/share/misc/pci.ids", "/usr/share/hwdata/pci.ids", "/usr/share/pci.ids")
 
 # PCI Code and ID Assignment Specification, base classes; the first two digits of `class`.
-_KINDS = {
+_FUNCTION_KINDS = {
     "01": "storage", "02": "network", "03": "display", "04": "multimedia", "05": "memory", "06": "bridge",
     "07": "communication", "08": "system", "09": "input", "0b": "processor", "0c": "serial bus", "0d": "wireless",
     "0f": "satellite", "10": "encryption", "11": "signal processing", "12": "accelerator",
@@ -28,7 +28,7 @@ class PciNames:
         if self._names is None:
             self._names = self._read()
         name = self._names.get((vendor, device))
-        return make_printable(name) if name else _KINDS.get(class_[:2], "PCI function")
+        return make_printable(name) if name else _FUNCTION_KINDS.get(class_[:2], "PCI function")
 
     def _read(self) -> dict[tuple[str, str], str]:
         for path in PCI_IDS_PATHS:
@@ -40,14 +40,14 @@ class PciNames:
 
 def parse_pci_ids(text: str) -> dict[tuple[str, str], str]:
     """(vendor, device): name, from the text of a pci.ids file."""
-    found: dict[tuple[str, str], str] = {}
+    names: dict[tuple[str, str], str] = {}
     vendor = ""
     for line in text.splitlines():
         if line.startswith("C "):
             break  # classes follow
         if line.startswith("\t") and not line.startswith("\t\t"):
             device, _, name = line[1:].partition("  ")
-            found[vendor, device] = name
+            names[vendor, device] = name
         elif line and not line.startswith(("#", "\t")):
             vendor = line.partition("  ")[0]
-    return found
+    return names

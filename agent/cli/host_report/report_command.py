@@ -17,20 +17,20 @@ from agent.host.root import Root
 ReportPrinter: TypeAlias = Callable[[argparse.Namespace, Root, Configuration, Terminal], int]
 
 
-def run_report(arguments: argparse.Namespace, answer: ReportPrinter) -> int:
+def run_report(arguments: argparse.Namespace, print_report: ReportPrinter) -> int:
     """Have it print its answer; with `--watch` whenever that is another, until Ctrl-C. The exit code."""
     root = Root(arguments.root)
     terminal = Terminal.of(sys.stdout, colour=arguments.color, utc=arguments.utc)
     configuration = load(arguments.config)
     warn_of_config_errors(configuration, arguments.config)
     if not arguments.watch:
-        return answer(arguments, root, configuration, terminal)
+        return print_report(arguments, root, configuration, terminal)
 
-    def again() -> None:
-        answer(arguments, root, load(arguments.config), terminal)
+    def reload_and_print() -> None:
+        print_report(arguments, root, load(arguments.config), terminal)
 
     by_line = arguments.output in {"jsonl", "name"}
-    return run_watch_mode(root, lambda: load(arguments.config), again, by_line=by_line)
+    return run_watch_mode(root, lambda: load(arguments.config), reload_and_print, by_line=by_line)
 
 
 def warn_of_config_errors(configuration: Configuration, directory: str) -> None:

@@ -28,9 +28,9 @@ from agent.host.root import Root
 from agent.scanners import source_kinds
 from agent.scanners.host_reader import HostReader
 
-_DEEP = 4  # directories below /dev that are looked into: /dev/bus/usb/001/002 is four
-_SOME = 100  # nodes to a source
-_ALWAYS = (Source("pci"), Source("usb"), Source("subsystem", ("usb",)), Source("net"))
+_MAX_DEPTH = 4  # directories below /dev that are looked into: /dev/bus/usb/001/002 is four
+_NODES_PER_SOURCE = 100  # nodes to a source
+_STANDARD_SOURCES = (Source("pci"), Source("usb"), Source("subsystem", ("usb",)), Source("net"))
 
 
 def scan_host(
@@ -53,129 +53,166 @@ def scan_host(
         all_sources: whether to scan the standard sources and all nodes below /dev too.
     """
     configured = tuple(dict.fromkeys(spec.source for spec in specs))
-    always, nodes = (_ALWAYS, _every_node(root)) if all_sources else ((), ())
-    wanted = (*configured, *always, *(spec.source for spec in classes), *extra_sources, *nodes)
-    asked = dict.fromkeys(source for spec in (*specs, *classes) for source in spec.sources)
-    listing = source_kinds.list_devices(root, (*wanted, *asked), None, ALL_DIRTY)
+    always, nodes = (_STANDARD_SOURCES, _list_node_sources(root)) if all_sources else ((), ())
+    scanned_sources = (*configured, *always, *(spec.source for spec in classes), *extra_sources, *nodes)
+    entry_sources = dict.fromkeys(source for spec in (*specs, *classes) for source in spec.sources)
+    listing = source_kinds.list_devices(root, (*scanned_sources, *entry_sources), None, ALL_DIRTY)
     reader = HostReader(root, SpecDirectories(cdi_directories))
-    now = update_inventory(specs, Listing({source: listing.found[source] for source in asked}), reader)
+    inventory = update_inventory(specs, Listing({source: listing.found[source] for source in entry_sources}), reader)
 
-    def of(spec: ResourceSpec, host: HostDevice) -> Facts:
-        return Facts(spec, host, reader, now.partners or NOBODY)
+    def get_facts(spec: ResourceSpec, host: HostDevice) -> Facts:
+        return Facts(spec, host, reader, inventory.partners or NOBODY)
 
-    assembly = build_lists(now, specs, frozenset(), {}, 0.0, candidates=evaluate_one_look(now.candidates()))
-    offered = {
-        key: device for snapshot in assembly.snapshots.values() for device in snapshot.devices for key in device.keys
+    lists = build_lists(inventory, specs, frozenset(), {}, 0.0, candidates=evaluate_one_look(inventory.candidates()))
+    devices_by_key = {
+        key: device for device_list in lists.snapshots.values() for device in device_list.devices for key in device.keys
     }
-    unlisted = {one.key: one.reason for one in assembly.unlisted}
-    found = {source: {host.key: host for host in listing.found[source]} for source in dict.fromkeys(wanted)}
-    named: dict[str, list[ResourceSpec]] = {}
-    for one in specs:
-        named.setdefault(one.name, []).append(one)
-    suit: dict[str, list[ResourceSpec]] = {}
-    for one in classes:
-        for key in found[one.source]:
-            suit.setdefault(key, []).append(one)
+    unlisted_reasons = {candidate.key: candidate.reason for candidate in lists.unlisted}
+    hosts_by_source = {
+        source: {host.key: host for host in listing.found[source]} for source in dict.fromkeys(scanned_sources)
+    }
+    specs_by_name: dict[str, list[ResourceSpec]] = {}
+    for entry in specs:
+        specs_by_name.setdefault(entry.name, []).append(entry)
+    classes_by_key: dict[str, list[ResourceSpec]] = {}
+    for entry in classes:
+        for key in hosts_by_source[entry.source]:
+            classes_by_key.setdefault(key, []).append(entry)
     items: dict[str, HostReportItem] = {}
-    for source, hosts in found.items():
+    for source, hosts in hosts_by_source.items():
         for key, host in hosts.items():
-            sighting, candidate = now.sightings.get(key), next(now.find_candidates(key), None)
+            match_result, candidate = inventory.sightings.get(key), next(inventory.find_candidates(key), None)
             spec = specs[candidate.entry] if candidate else None
             if key in items or (spec and spec.source != source):
                 continue
-            near = partial(_nearly, named=named, found=found, key=key, of=of)
-            turned = tuple(EntryMismatch(refusal, near) for refusal in sighting.refusals) if sighting else ()
-            fits = () if spec else tuple(_fitting(suit.get(key, ()), found, key, of))
-            device, why = (offered.get(key), unlisted.get(candidate.device.key, "")) if candidate else (None, "")
+            check_only = partial(
+                _is_only_mismatch,
+                specs_by_name=specs_by_name,
+                hosts_by_source=hosts_by_source,
+                key=key,
+                get_facts=get_facts,
+            )
+            mismatches = (
+                tuple(EntryMismatch(mismatch, check_only) for mismatch in match_result.refusals) if match_result else ()
+            )
+            matching_classes = (
+                ()
+                if spec
+                else tuple(_find_matching_classes(classes_by_key.get(key, ()), hosts_by_source, key, get_facts))
+            )
+            device, reason = (
+                (devices_by_key.get(key), unlisted_reasons.get(candidate.device.key, "")) if candidate else (None, "")
+            )
             resource = candidate.resource if candidate else ""
             checks = (
-                tuple(resolve_one_look(one) for one in candidate.check_results if one.device_key == key)
+                tuple(resolve_one_look(result) for result in candidate.check_results if result.device_key == key)
                 if candidate
                 else ()
             )
             items[key] = HostReportItem(
-                source, host, spec, device, turned, fits, _others(candidate, host), why, resource, checks
+                source,
+                host,
+                spec,
+                device,
+                mismatches,
+                matching_classes,
+                _list_other_members(candidate, host),
+                reason,
+                resource,
+                checks,
             )
-    oddities = {source: listing.oddities[source] for source in configured}
+    skipped_paths = {source: listing.oddities[source] for source in configured}
     totals = {source: len(hosts) for source, hosts in listing.found.items()}
     return HostReport(
         root,
         tuple(items.values()),
-        skipped_paths=oddities,
+        skipped_paths=skipped_paths,
         totals=totals,
-        found=found,
-        unlisted=assembly.unlisted,
+        hosts_by_source=hosts_by_source,
+        unlisted=lists.unlisted,
         specs=specs,
-        get_facts=of,
-        missing_devices=find_missing_devices(specs, now, assembly),
-        lists={name: snapshot.devices for name, snapshot in assembly.snapshots.items()},
+        get_facts=get_facts,
+        missing_devices=find_missing_devices(specs, inventory, lists),
+        lists={name: device_list.devices for name, device_list in lists.snapshots.items()},
         withheld_topology={
-            name: silent
-            for name, snapshot in assembly.snapshots.items()
-            if (silent := silence(snapshot, now)) is not None
+            name: withheld
+            for name, device_list in lists.snapshots.items()
+            if (withheld := silence(device_list, inventory)) is not None
         },
     )
 
 
-def _others(candidate: Candidate | None, host: HostDevice) -> tuple[str, ...]:
+def _list_other_members(candidate: Candidate | None, host: HostDevice) -> tuple[str, ...]:
     """The names of those that are one device with a host device."""
     return tuple(other.name for other in candidate.hosts if other.key != host.key) if candidate else ()
 
 
-def _by(named: Sequence[ResourceSpec], refusal: Mismatch, found: _Found, key: str, of: _FactsOf) -> ResourceSpec:
+def _find_mismatching_entry(
+    specs: Sequence[ResourceSpec], mismatch: Mismatch, hosts_by_source: _HostsBySource, key: str, get_facts: _GetFacts
+) -> ResourceSpec:
     """The entry that a refusal is of: several may be of one resource."""
-    looking = [spec for spec in named if key in found.get(spec.source, {})]
-    judged = (spec for spec in looking[:-1] if match_entry(spec, of(spec, found[spec.source][key])) == refusal)
-    return next(judged, looking[-1])
+    searching_specs = [spec for spec in specs if key in hosts_by_source.get(spec.source, {})]
+    matching_specs = (
+        spec
+        for spec in searching_specs[:-1]
+        if match_entry(spec, get_facts(spec, hosts_by_source[spec.source][key])) == mismatch
+    )
+    return next(matching_specs, searching_specs[-1])
 
 
 def list_dev_directories(root: Root, directory: str = "/dev", depth: int = 1) -> frozenset[str]:
     """The directories of /dev where nodes are looked for."""
-    deeper = root.list_directories(directory) if depth < _DEEP else ()
+    subdirectories = root.list_directories(directory) if depth < _MAX_DEPTH else ()
     return frozenset({directory}).union(
-        *(list_dev_directories(root, f"{directory}/{name}", depth + 1) for name in deeper)
+        *(list_dev_directories(root, f"{directory}/{name}", depth + 1) for name in subdirectories)
     )
 
 
-def _every_node(root: Root) -> Iterator[Source]:
+def _list_node_sources(root: Root) -> Iterator[Source]:
     """All nodes below /dev. Many sources of some: a source is a key, which costs as much as it names."""
-    paths = sorted(_nodes(root, "/dev", 1), key=make_sort_key)
-    for first in range(0, len(paths), _SOME):
-        yield Source("node", tuple(paths[first : first + _SOME]))
+    paths = sorted(_list_node_paths(root, "/dev", 1), key=make_sort_key)
+    for start in range(0, len(paths), _NODES_PER_SOURCE):
+        yield Source("node", tuple(paths[start : start + _NODES_PER_SOURCE]))
 
 
-def _nodes(root: Root, directory: str, depth: int) -> Iterator[str]:
+def _list_node_paths(root: Root, directory: str, depth: int) -> Iterator[str]:
     """The paths below /dev that may be nodes, links left out, as globs that fit only them."""
-    below = set(root.list_directories(directory))
+    directories = set(root.list_directories(directory))
     names = root.list_names(directory, ordered=False)
     for name in () if isinstance(names, Absent) else names:
         path = f"{directory}/{name}"
-        if name in below:
-            if depth < _DEEP:
-                yield from _nodes(root, path, depth + 1)
+        if name in directories:
+            if depth < _MAX_DEPTH:
+                yield from _list_node_paths(root, path, depth + 1)
             continue
         entry = root.find_entry(path, within=True)
         if not isinstance(entry, Absent) and entry.node.path == path:
             yield escape_glob(path)
 
 
-_Found = Mapping[Source, Mapping[str, HostDevice]]
-_FactsOf = Callable[[ResourceSpec, HostDevice], Facts]
+_HostsBySource = Mapping[Source, Mapping[str, HostDevice]]
+_GetFacts = Callable[[ResourceSpec, HostDevice], Facts]
 
 
-def _fitting(classes: Sequence[ResourceSpec], found: _Found, key: str, of: _FactsOf) -> Iterator[str]:
+def _find_matching_classes(
+    classes: Sequence[ResourceSpec], hosts_by_source: _HostsBySource, key: str, get_facts: _GetFacts
+) -> Iterator[str]:
     """The classes that would take what has that key, of those whose source shows it."""
     for spec in classes:
-        if match_entry(spec, of(spec, found[spec.source][key])) is None:
+        if match_entry(spec, get_facts(spec, hosts_by_source[spec.source][key])) is None:
             yield spec.class_name or spec.name
 
 
-def _nearly(
-    refusal: Mismatch, named: Mapping[str, Sequence[ResourceSpec]], found: _Found, key: str, of: _FactsOf
+def _is_only_mismatch(
+    mismatch: Mismatch,
+    specs_by_name: Mapping[str, Sequence[ResourceSpec]],
+    hosts_by_source: _HostsBySource,
+    key: str,
+    get_facts: _GetFacts,
 ) -> bool:
     """Whether one clause alone stands between an entry and a device, and at least one other speaks for it."""
-    spec = _by(named[refusal.resource], refusal, found, key, of)
-    facts = of(spec, found[spec.source][key])
-    failing = sum(not line.evaluate(facts, PLAIN) for line in spec.match.lines)
-    excluding = sum(clause.find_failed_line(facts) is None for clause in spec.exclude)
-    return failing + excluding == 1 and len(spec.match.lines) > failing
+    spec = _find_mismatching_entry(specs_by_name[mismatch.resource], mismatch, hosts_by_source, key, get_facts)
+    facts = get_facts(spec, hosts_by_source[spec.source][key])
+    failing_count = sum(not line.evaluate(facts, PLAIN) for line in spec.match.lines)
+    excluding_count = sum(clause.find_failed_line(facts) is None for clause in spec.exclude)
+    return failing_count + excluding_count == 1 and len(spec.match.lines) > failing_count

@@ -35,88 +35,98 @@ class WatchOutput(MutableStruct):
     """
 
     by_line: bool
-    _last: str = ""
+    _previous_text: str = ""
 
     def print_changes(self, text: str) -> None:
         """Print what is new. That only time went by is nothing new."""
-        new = _AGE.sub("", text)
-        if new == self._last:
+        ageless_text = _AGE.sub("", text)
+        if ageless_text == self._previous_text:
             return
-        said = "".join(self._changed(new)) if self.by_line else text if not self._last else f"\n{text}"
-        self._last = new
-        sys.stdout.write(said)
+        output = (
+            "".join(self._find_changes(ageless_text))
+            if self.by_line
+            else text
+            if not self._previous_text
+            else f"\n{text}"
+        )
+        self._previous_text = ageless_text
+        sys.stdout.write(output)
         sys.stdout.flush()
 
-    def _changed(self, new: str) -> Iterator[str]:
-        old, now = self._last.splitlines(), new.splitlines()
-        was, names = frozenset(old), {_name(line) for line in now}
-        yield from (f"{line}\n" for line in now if line not in was)
-        yield from (f"{_gone(line)}\n" for line in old if _name(line) not in names)
+    def _find_changes(self, new: str) -> Iterator[str]:
+        old_lines, new_lines = self._previous_text.splitlines(), new.splitlines()
+        old_set, names = frozenset(old_lines), {_get_subject(line) for line in new_lines}
+        yield from (f"{line}\n" for line in new_lines if line not in old_set)
+        yield from (f"{_format_removal(line)}\n" for line in old_lines if _get_subject(line) not in names)
 
 
 def run_watch_mode(
-    root: Root, configured: Callable[[], Configuration], answer: Callable[[], object], *, by_line: bool
+    root: Root, load_configuration: Callable[[], Configuration], print_report: Callable[[], object], *, by_line: bool
 ) -> int:
     """Say it until Ctrl-C; `answer` prints, on whatever is standard output at that moment."""
-    asyncio.run(_follow(root, configured, answer, WatchOutput(by_line)))
+    asyncio.run(_watch(root, load_configuration, print_report, WatchOutput(by_line)))
     return 0
 
 
-async def _follow(
-    root: Root, configured: Callable[[], Configuration], answer: Callable[[], object], following: WatchOutput
+async def _watch(
+    root: Root, load_configuration: Callable[[], Configuration], print_report: Callable[[], object], output: WatchOutput
 ) -> None:
-    stirred = asyncio.Event()
+    change = asyncio.Event()
 
-    def touched(_: DirtySet) -> None:
-        stirred.set()
+    def on_dirty(_: DirtySet) -> None:
+        change.set()
 
-    def written(_: frozenset[str], _lost: bool) -> None:  # noqa: FBT001  the watch's signature
-        stirred.set()
+    def on_write(_: frozenset[str], _overrun: bool) -> None:  # noqa: FBT001  the watch's signature
+        change.set()
 
     async with AsyncExitStack() as stack:
         if not root.prefix:
-            await stack.enter_async_context(watch_link_events(root, touched))
-            await stack.enter_async_context(watch_uevents(touched))
-        host = await stack.enter_async_context(PathWatch(root, written, written=True))
-        files = await stack.enter_async_context(PathWatch(Root("/"), written, written=True))
+            await stack.enter_async_context(watch_link_events(root, on_dirty))
+            await stack.enter_async_context(watch_uevents(on_dirty))
+        host = await stack.enter_async_context(PathWatch(root, on_write, written=True))
+        files = await stack.enter_async_context(PathWatch(Root("/"), on_write, written=True))
         while True:
-            stirred.clear()
-            configuration = configured()
-            look, paths = configuration.settings.look, configuration.settings.paths
+            change.clear()
+            configuration = load_configuration()
+            look_settings, paths = configuration.settings.look, configuration.settings.paths
             sources = {source for spec in configuration.resources for source in spec.sources}
             host.watch(source_kinds.list_watched_directories(root, sources) | list_dev_directories(root))
             files.watch(frozenset({paths.resources, *paths.classes}))
-            began = time.perf_counter()
-            following.print_changes(await asyncio.to_thread(_told, answer))
-            took = time.perf_counter() - began
+            start_time = time.perf_counter()
+            output.print_changes(await asyncio.to_thread(_capture_output, print_report))
+            duration = time.perf_counter() - start_time
             with suppress(TimeoutError):
-                async with asyncio.timeout(look.rescan_interval):
-                    await stirred.wait()
+                async with asyncio.timeout(look_settings.rescan_interval):
+                    await change.wait()
             # What comes together is one answer, and a file that is written is whole. Half of a storm is idle time.
-            await asyncio.sleep(max(look.debounce_time, took))
+            await asyncio.sleep(max(look_settings.debounce_time, duration))
 
 
-def _told(answer: Callable[[], object]) -> str:
+def _capture_output(print_report: Callable[[], object]) -> str:
     """What an answer prints; what it says of why there is none is a part of it."""
     text = io.StringIO()
     with redirect_stdout(text), redirect_stderr(text):
-        answer()
+        print_report()
     return text.getvalue()
 
 
-def _name(line: str) -> str:
+def _get_subject(line: str) -> str:
     """What a line is about, which stays while the rest changes."""
-    said = _object(line)
-    return line if said is None else f"{said.get('source')} {said.get('name', said.get('resource'))}"
+    json_object = _parse_object(line)
+    return (
+        line
+        if json_object is None
+        else f"{json_object.get('source')} {json_object.get('name', json_object.get('resource'))}"
+    )
 
 
-def _gone(line: str) -> str:
-    said = _object(line)
-    return f"gone: {line}" if said is None else json.dumps({**said, "gone": True})
+def _format_removal(line: str) -> str:
+    json_object = _parse_object(line)
+    return f"gone: {line}" if json_object is None else json.dumps({**json_object, "gone": True})
 
 
-def _object(line: str) -> dict[str, object] | None:
+def _parse_object(line: str) -> dict[str, object] | None:
     if not line.startswith("{"):
         return None
-    said: dict[str, object] = json.loads(line)
-    return said
+    json_object: dict[str, object] = json.loads(line)
+    return json_object

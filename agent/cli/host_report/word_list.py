@@ -27,7 +27,7 @@ SOURCE_HINTS = {
     "subsystem": "write which class or bus of the kernel: --words tty",
     "fixed": "nothing of it is on the host: its word is name",
 }
-_VALUES = 3  # different values of a word that are shown
+_MAX_VALUES = 3  # different values of a word that are shown
 _COLUMNS = (Column("WORD"), Column("TYPE"), Column("HERE", narrowest=12), Column("IN THE KERNEL", leaves=1))
 
 
@@ -65,8 +65,10 @@ def parse_source(root: Root, name: str) -> Source | None:
         return Source("node" if name.startswith("/dev/") else "dir", (name,))
     if name in source_kinds.KINDS and name not in SOURCE_HINTS:
         return Source(name)
-    known = any(root.is_directory(f"/sys/{place}/{name}") for place in ("class", "bus")) if "/" not in name else False
-    return Source("subsystem", (name,)) if known and name not in {"", ".", ".."} else None
+    is_known = (
+        any(root.is_directory(f"/sys/{place}/{name}") for place in ("class", "bus")) if "/" not in name else False
+    )
+    return Source("subsystem", (name,)) if is_known and name not in {"", ".", ".."} else None
 
 
 def build_word_list(root: Root, source: Source) -> WordList:
@@ -75,7 +77,7 @@ def build_word_list(root: Root, source: Source) -> WordList:
     reader = HostReader(root)
     table = source_kinds.KINDS[source.kind].TABLE
 
-    def here(word: str) -> tuple[str, ...]:
+    def list_values(word: str) -> tuple[str, ...]:
         values = (reader.fact(device, word) for device in devices)
         return tuple(
             dict.fromkeys(format_value(value) for value in values if not isinstance(value, Absent) and value != ())
@@ -83,76 +85,82 @@ def build_word_list(root: Root, source: Source) -> WordList:
 
     entries = [
         ListedWord(
-            word.name, f"list of {word.kind.value}" if word.is_list else word.kind.value, word.kernel, here(word.name)
+            word.name,
+            f"list of {word.kind.value}" if word.is_list else word.kind.value,
+            word.kernel,
+            list_values(word.name),
         )
         for word in {**EVERY.words, **table.words}.values()
     ]
     if source.kind in {"node", "dir"}:
-        entries += [_captured(piece, devices) for piece in parse(source.arguments[0], allow_captures=True).captures]
+        entries += [
+            _build_captured_word(capture, devices)
+            for capture in parse(source.arguments[0], allow_captures=True).captures
+        ]
     entries += [
-        ListedWord(relation.name, "several" if relation.is_list else "→", relation.kernel, here(relation.name))
+        ListedWord(relation.name, "several" if relation.is_list else "→", relation.kernel, list_values(relation.name))
         for relation in {**EVERY.relations, **table.relations}.values()
     ]
-    return WordList(source, devices, tuple(entries), _files(root, devices, {entry.kernel for entry in entries}))
+    return WordList(source, devices, tuple(entries), _list_files(root, devices, {entry.kernel for entry in entries}))
 
 
-def _captured(piece: Capture, devices: Sequence[HostDevice]) -> ListedWord:
+def _build_captured_word(capture: Capture, devices: Sequence[HostDevice]) -> ListedWord:
     """A word that the pattern itself takes."""
-    said = (format_value(value) for device in devices for word, value in device.captures if word == piece.word)
-    return ListedWord(piece.word, piece.kind.value, "the pattern", tuple(dict.fromkeys(said)))
+    texts = (format_value(value) for device in devices for word, value in device.captures if word == capture.word)
+    return ListedWord(capture.word, capture.kind.value, "the pattern", tuple(dict.fromkeys(texts)))
 
 
-def format_word_list(known: WordList, terminal: Terminal) -> list[str]:
+def format_word_list(word_list: WordList, terminal: Terminal) -> list[str]:
     """As people read it."""
     rows = [
         Row(
-            (entry.name, entry.type, _values(entry.values), "–" if entry.kernel == "-" else entry.kernel),
+            (entry.name, entry.type, _format_values(entry.values), "–" if entry.kernel == "-" else entry.kernel),
             "" if entry.values else "dim",
         )
-        for entry in known.entries
+        for entry in word_list.entries
     ]
-    count = len(known.devices)
-    first = f"source {known.source}: {format_count(count, 'device')} here"
-    lines = [terminal.style(first, "bold"), *render(_COLUMNS, rows, terminal)]
+    count = len(word_list.devices)
+    title = f"source {word_list.source}: {format_count(count, 'device')} here"
+    lines = [terminal.style(title, "bold"), *render(_COLUMNS, rows, terminal)]
     lines.append(
         "A relation (→, several) goes on with a dot: pf.driver. Beside these: udev.PROPERTY, host.WORD, and paths."
     )
-    if known.files:
-        lines.append(f"paths, not read here: {' '.join(known.files)}")
+    if word_list.files:
+        lines.append(f"paths, not read here: {' '.join(word_list.files)}")
     return [terminal.text(line) for line in lines]
 
 
-def build_word_list_json(known: WordList) -> dict[str, object]:
+def build_word_list_json(word_list: WordList) -> dict[str, object]:
     """As programs read it."""
     return {
-        "source": str(known.source),
-        "devices": [device.name for device in known.devices],
+        "source": str(word_list.source),
+        "devices": [device.name for device in word_list.devices],
         "words": [
             {"word": entry.name, "type": entry.type, "kernel": entry.kernel, "here": list(entry.values)}
-            for entry in known.entries
+            for entry in word_list.entries
         ],
-        "paths": list(known.files),
+        "paths": list(word_list.files),
     }
 
 
-def _values(here: Sequence[str]) -> str:
-    said = ", ".join(cut(value, LIMIT) for value in here[:_VALUES])  # `shown` made them printable
-    return f"{said}, … ({len(here)})" if len(here) > _VALUES else said
+def _format_values(values: Sequence[str]) -> str:
+    text = ", ".join(cut(value, LIMIT) for value in values[:_MAX_VALUES])  # `shown` made them printable
+    return f"{text}, … ({len(values)})" if len(values) > _MAX_VALUES else text
 
 
-def _files(root: Root, devices: Sequence[HostDevice], read: set[str]) -> tuple[str, ...]:
+def _list_files(root: Root, devices: Sequence[HostDevice], read_names: set[str]) -> tuple[str, ...]:
     """What else is in their directories, as paths."""
-    found = (path for device in devices for path in list_paths(root, device.directory, read))
-    return tuple(sorted(dict.fromkeys(found), key=make_sort_key))
+    quoted_paths = (path for device in devices for path in list_paths(root, device.directory, read_names))
+    return tuple(sorted(dict.fromkeys(quoted_paths), key=make_sort_key))
 
 
-def list_paths(root: Root, directory: str, read: set[str]) -> tuple[str, ...]:
+def list_paths(root: Root, directory: str, read_names: set[str]) -> tuple[str, ...]:
     """What is in a device's directory beside the files of that name, as paths in quotes."""
     names = root.list_names(directory) if directory else Absent("")
-    return () if isinstance(names, Absent) else tuple(_paths(names, read))
+    return () if isinstance(names, Absent) else tuple(_quote_paths(names, read_names))
 
 
-def _paths(names: Sequence[str], read: set[str]) -> Iterator[str]:
+def _quote_paths(names: Sequence[str], read_names: set[str]) -> Iterator[str]:
     for name in names:
-        if name not in read and name not in {"uevent", "power", "subsystem"} and escape(name) == name:
+        if name not in read_names and name not in {"uevent", "power", "subsystem"} and escape(name) == name:
             yield f'"./{name}"'

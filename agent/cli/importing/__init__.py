@@ -33,7 +33,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the entries, and say what changed."""
     try:
-        text = _read(arguments.file)
+        text = _read_file(arguments.file)
     except OSError as error:
         return report_file_error(arguments, arguments.file, error, NO_SUCH_FILE)
     except UnicodeDecodeError:
@@ -45,31 +45,31 @@ def run(arguments: argparse.Namespace) -> int:
         return fail(arguments, f"{arguments.file}: {error}", INCOMPLETE)
     print("\n\n".join(entry.format_toml() for entry in entries))
     sys.stdout.flush()
-    for line in _summary(entries):
+    for line in _format_summary(entries):
         print(line, file=sys.stderr)
     return 0 if all(entry.tables for entry in entries) else INCOMPLETE
 
 
-def _read(file: str) -> str:
+def _read_file(file: str) -> str:
     if file == "-":
         return sys.stdin.read()
     with open(file, encoding="utf-8-sig") as stream:
         return stream.read()
 
 
-def _summary(entries: Sequence[ImportedEntry]) -> list[str]:
+def _format_summary(entries: Sequence[ImportedEntry]) -> list[str]:
     """A line for each of their resources, and what to do next."""
     labels = [escape(entry.label) for entry in entries]
     width = max(map(count_columns, labels), default=0)
     lines: list[str] = []
     for label, entry in zip(labels, entries, strict=True):
-        said = list(dict.fromkeys((*entry.changes, *(f"CHECK: {check}" for check in entry.checks))))
+        notes = list(dict.fromkeys((*entry.changes, *(f"CHECK: {check}" for check in entry.checks))))
         if not entry.tables:
-            said.append("not taken over")
+            notes.append("not taken over")
         head = f"{label}{' ' * (width - count_columns(label))}  line {entry.line:<4} "
-        lines.append(f"{head}{escape('; '.join(said) or 'as it was')}")
-    taken = sum(bool(entry.tables) for entry in entries)
-    checks = sum(bool(entry.checks) for entry in entries)
-    verdict = f"{taken} of {len(entries)} taken over"
-    verdict += f", {checks} to check (marked CHECK in the TOML)" if checks else ""
-    return [*lines, f"{verdict}.   next: device-agent check"]
+        lines.append(f"{head}{escape('; '.join(notes) or 'as it was')}")
+    imported_count = sum(bool(entry.tables) for entry in entries)
+    check_count = sum(bool(entry.checks) for entry in entries)
+    total = f"{imported_count} of {len(entries)} taken over"
+    total += f", {check_count} to check (marked CHECK in the TOML)" if check_count else ""
+    return [*lines, f"{total}.   next: device-agent check"]

@@ -10,7 +10,7 @@ import yaml
 from agent.core.struct import Struct, field
 
 _TAG = "tag:yaml.org,2002:"
-_MOST = 100_000  # values of a file; the largest there are have some thousand
+_MAX_VALUES = 100_000  # values of a file; the largest there are have some thousand
 
 
 class ForeignFileError(Exception):
@@ -55,9 +55,9 @@ class ForeignValue(Struct):
         """The texts of a key's list."""
         return [item.text for item in self.get_items(key) if item.text]
 
-    def find_other_keys(self, *known: str) -> list[str]:
+    def find_other_keys(self, *keys: str) -> list[str]:
         """The keys beside those."""
-        lower = {name.lower() for name in known}
+        lower = {name.lower() for name in keys}
         return [name for name in self.table if name.lower() not in lower]
 
     def walk(self) -> Iterator[ForeignValue]:
@@ -75,27 +75,29 @@ def parse_documents(text: str, first_line: int = 1) -> list[ForeignValue]:
     """
     try:
         count = itertools.count(1)
-        return [_item(node, first_line, (), count) for node in yaml.compose_all(text, Loader=yaml.SafeLoader)]
+        return [_build_value(node, first_line, (), count) for node in yaml.compose_all(text, Loader=yaml.SafeLoader)]
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        where = f"line {mark.line + first_line}: " if mark else ""
-        raise ForeignFileError(f"{where}neither YAML nor JSON: {getattr(error, 'problem', error)}") from None
+        position = f"line {mark.line + first_line}: " if mark else ""
+        raise ForeignFileError(f"{position}neither YAML nor JSON: {getattr(error, 'problem', error)}") from None
     except RecursionError:
         raise ForeignFileError("nested too deep to be a configuration") from None
 
 
-def _item(node: yaml.Node, first_line: int, within: tuple[int, ...], count: Iterator[int]) -> ForeignValue:
-    if next(count) > _MOST:  # a few lines of aliases of aliases can say more than any memory has room for
-        raise ForeignFileError(f"more than {_MOST:,} values, with what its aliases repeat")
-    if id(node) in within:
+def _build_value(node: yaml.Node, first_line: int, ancestors: tuple[int, ...], count: Iterator[int]) -> ForeignValue:
+    if next(count) > _MAX_VALUES:  # a few lines of aliases of aliases can say more than any memory has room for
+        raise ForeignFileError(f"more than {_MAX_VALUES:,} values, with what its aliases repeat")
+    if id(node) in ancestors:
         raise ForeignFileError(f"line {node.start_mark.line + first_line}: an alias that contains itself")
-    within = (*within, id(node))
+    ancestors = (*ancestors, id(node))
     line = node.start_mark.line + first_line
     match node:
         case yaml.MappingNode():
-            pairs = [(key.value, _item(value, first_line, within, count)) for key, value in node.value]
+            pairs = [(key.value, _build_value(value, first_line, ancestors, count)) for key, value in node.value]
             return ForeignValue(line, table={str(key): value for key, value in pairs})
         case yaml.SequenceNode():
-            return ForeignValue(line, elements=tuple(_item(value, first_line, within, count) for value in node.value))
+            return ForeignValue(
+                line, elements=tuple(_build_value(value, first_line, ancestors, count) for value in node.value)
+            )
     text = "" if node.tag == f"{_TAG}null" else str(node.value)
     return ForeignValue(line, text, quoted=node.tag == f"{_TAG}str")

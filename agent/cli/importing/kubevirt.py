@@ -19,13 +19,13 @@ def import_entries(text: str) -> list[ImportedEntry]:
     Raises:
         NotTheirs: no `permittedHostDevices` is in it.
     """
-    found = [entry for devices in _permitted(parse_documents(text)) for entry in _entries(devices)]
-    if not found:
+    entries = [entry for devices in _find_devices(parse_documents(text)) for entry in _import_devices(devices)]
+    if not entries:
         raise ForeignFileError("no permittedHostDevices of KubeVirt in it")
-    return found
+    return entries
 
 
-def _permitted(documents: Sequence[ForeignValue]) -> Iterator[ForeignValue]:
+def _find_devices(documents: Sequence[ForeignValue]) -> Iterator[ForeignValue]:
     for document in documents:
         for item in document.walk():
             permitted = item.get("permittedHostDevices")
@@ -36,30 +36,30 @@ def _permitted(documents: Sequence[ForeignValue]) -> Iterator[ForeignValue]:
             yield document
 
 
-def _entries(devices: ForeignValue) -> Iterator[ImportedEntry]:
+def _import_devices(devices: ForeignValue) -> Iterator[ImportedEntry]:
     names: dict[str, ImportedEntry] = {}
-    ways = {"pciHostDevices": _pci, "mediatedDevices": _mdev, "usb": _usb}
-    for key in devices.find_other_keys(*ways):
+    builders = {"pciHostDevices": _build_pci_table, "mediatedDevices": _build_mdev_table, "usb": _build_usb_table}
+    for key in devices.find_other_keys(*builders):
         entry = ImportedEntry(key, devices.table[key].line, checks=[f"{key} is not taken over"])
         yield entry
-    for key, way in ways.items():
+    for key, build_table in builders.items():
         for item in devices.get_items(key):
             name = item.get_text("resourceName")
-            known = names.get(name)
-            entry = known or ImportedEntry(name or f"a device of {key} without resourceName", item.line)
-            table = way(entry, item) if name else None
+            earlier_entry = names.get(name)
+            entry = earlier_entry or ImportedEntry(name or f"a device of {key} without resourceName", item.line)
+            table = build_table(entry, item) if name else None
             if table is not None:
-                entry.tables.append({("adds_to" if known else "name"): name, **table})
+                entry.tables.append({("adds_to" if earlier_entry else "name"): name, **table})
             elif not name:
                 entry.checks.append("it has no resourceName")
-            if known is None:
+            if earlier_entry is None:
                 names[name] = entry
                 if not item.is_true("externalResourceProvider"):
                     entry.checks.append(_EXTERNAL)
                 yield entry
 
 
-def _pci(entry: ImportedEntry, item: ForeignValue) -> dict[str, TomlValue] | None:
+def _build_pci_table(entry: ImportedEntry, item: ForeignValue) -> dict[str, TomlValue] | None:
     vendor, mark, device = item.get_text("pciVendorSelector").partition(":")
     if not mark:
         entry.checks.append("pciVendorSelector is VENDOR:DEVICE")
@@ -69,7 +69,7 @@ def _pci(entry: ImportedEntry, item: ForeignValue) -> dict[str, TomlValue] | Non
     return {"class": "vfio-pci", "match": match}
 
 
-def _mdev(entry: ImportedEntry, item: ForeignValue) -> dict[str, TomlValue] | None:
+def _build_mdev_table(entry: ImportedEntry, item: ForeignValue) -> dict[str, TomlValue] | None:
     selector = item.get_text("mdevNameSelector")
     if not selector:
         entry.checks.append("mdevNameSelector is missing")
@@ -77,7 +77,7 @@ def _mdev(entry: ImportedEntry, item: ForeignValue) -> dict[str, TomlValue] | No
     return {"class": "mdev", "match": {"type": selector.replace(" ", "_")}}
 
 
-def _usb(entry: ImportedEntry, item: ForeignValue) -> dict[str, TomlValue] | None:
+def _build_usb_table(entry: ImportedEntry, item: ForeignValue) -> dict[str, TomlValue] | None:
     selectors = item.get_items("selectors")
     clauses: list[dict[str, TomlValue]] = [
         {key: selector.get_text(key).lower() for key in ("vendor", "product") if selector.get_text(key)}

@@ -25,33 +25,33 @@ def import_entries(text: str) -> list[ImportedEntry]:
     Raises:
         NotTheirs: no `devicematch` is in it.
     """
-    found = [_entry(item) for item in _matches(parse_documents(text))]
-    if not found:
+    entries = [_import_entry(item) for item in _find_matches(parse_documents(text))]
+    if not entries:
         raise ForeignFileError("no devicematch of smarter-device-manager in it")
     names: set[TomlValue] = set()
-    for table in (table for entry in found for table in entry.tables):
+    for table in (table for entry in entries for table in entry.tables):
         if table["name"] in names:  # {name} of several expressions
             table["adds_to"] = table.pop("name")
         else:
             names.add(table["name"])
-    return found
+    return entries
 
 
-def _matches(documents: Sequence[ForeignValue]) -> Iterator[ForeignValue]:
+def _find_matches(documents: Sequence[ForeignValue]) -> Iterator[ForeignValue]:
     for document in documents:
         for item in document.walk():
             if item.get("devicematch") is not None:
                 yield item
             elif "devicematch" in item.text:  # a file within a ConfigMap
-                yield from _matches(parse_documents(item.text, item.line + 1))
+                yield from _find_matches(parse_documents(item.text, item.line + 1))
 
 
-def _entry(item: ForeignValue) -> ImportedEntry:
+def _import_entry(item: ForeignValue) -> ImportedEntry:
     written = item.get_text("devicematch")
     entry = ImportedEntry(written, item.line)
     for key in item.find_other_keys(*_KEYS):
         entry.checks.append(f"{key} is no key of smarter-device-manager and did nothing")
-    table = _jetson() if written == _JETSON else _nodes(entry, written)
+    table = _build_jetson_table() if written == _JETSON else _build_node_table(entry, written)
     if table is None:
         return entry
     count = item.get_text("nummaxdevices", "0")
@@ -64,31 +64,34 @@ def _entry(item: ForeignValue) -> ImportedEntry:
     return entry
 
 
-def _nodes(entry: ImportedEntry, written: str) -> dict[str, TomlValue] | None:
-    found = _SIMPLE.fullmatch(written)
-    if found is None:
+def _build_node_table(entry: ImportedEntry, written: str) -> dict[str, TomlValue] | None:
+    expression = _SIMPLE.fullmatch(written)
+    if expression is None:
         entry.checks.append("this regular expression has no pattern of ours: list the nodes in source.node")
         return None
-    if not (written.startswith("^") and found["end"]):
+    if not (written.startswith("^") and expression["end"]):
         entry.checks.append("the expression was not anchored and fitted more names; now only whole ones")
-    name = found["name"]
-    if found["tail"] is None:
+    name = expression["name"]
+    if expression["tail"] is None:
         pattern = f"/dev/{name}"
         if name == "snd":
             return {"name": f"{DOMAIN}/{name}", **build_directory_entry(entry, name, {"permissions": "rwm"})}
-    elif found["tail"].startswith("."):
+    elif expression["tail"].startswith("."):
         pattern = f"/dev/{name}*"
     else:
         pattern = f"/dev/{name}{{number:int}}"
-    table: dict[str, TomlValue] = {"name": f"{DOMAIN}/{_resource(pattern, name)}", "source": {"node": pattern}}
-    if found["tail"]:
+    table: dict[str, TomlValue] = {
+        "name": f"{DOMAIN}/{_build_resource_name(pattern, name)}",
+        "source": {"node": pattern},
+    }
+    if expression["tail"]:
         entry.changes.append("one resource for each node, as before; they come and go with the nodes")
         table["accept"] = {"unstable-id": "as smarter-device-manager had it"}
     table["give"] = {"nodes": {"node": {"path": "{node}", "permissions": "rwm"}}}
     return table
 
 
-def _resource(pattern: str, name: str) -> str:
+def _build_resource_name(pattern: str, name: str) -> str:
     """The resource's name, slashes as `_`."""
     if pattern.endswith("{number:int}"):
         return f"{name.replace('/', '_')}{{number}}"
@@ -97,7 +100,7 @@ def _resource(pattern: str, name: str) -> str:
     return name.replace("/", "_")
 
 
-def _jetson() -> dict[str, TomlValue]:
+def _build_jetson_table() -> dict[str, TomlValue]:
     """The GPU of a Jetson board, which has no node: only its number is told."""
     return {
         "name": f"{DOMAIN}/nvidia-gpu{{number}}",

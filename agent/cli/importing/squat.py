@@ -19,15 +19,15 @@ def import_entries(text: str) -> list[ImportedEntry]:
     Raises:
         NotTheirs: nothing in it is a device of this program.
     """
-    found = [_entry(domain, device) for domain, device in _devices(parse_documents(text))]
-    if not found:
+    entries = [_import_entry(domain, device) for domain, device in _find_devices(parse_documents(text))]
+    if not entries:
         raise ForeignFileError(
             "no device of generic-device-plugin in it (looked for `devices`, and --device in manifests)"
         )
-    return found
+    return entries
 
 
-def _devices(documents: Sequence[ForeignValue]) -> Iterator[tuple[str, ForeignValue]]:
+def _find_devices(documents: Sequence[ForeignValue]) -> Iterator[tuple[str, ForeignValue]]:
     """Every device with the domain that it goes under."""
     for document in documents:
         microshift = document.get("genericDevicePlugin")
@@ -39,14 +39,14 @@ def _devices(documents: Sequence[ForeignValue]) -> Iterator[tuple[str, ForeignVa
         elif (listed := document.get_items("devices") or document.get_items("device")) and document.get("kind") is None:
             yield from ((document.get_text("domain", DOMAIN), device) for device in listed)
         else:
-            yield from _arguments(document)
+            yield from _find_argument_devices(document)
 
 
-def _arguments(manifest: ForeignValue) -> Iterator[tuple[str, ForeignValue]]:
+def _find_argument_devices(manifest: ForeignValue) -> Iterator[tuple[str, ForeignValue]]:
     """The devices in the arguments of a manifest's containers."""
     for item in manifest.walk():
         words = [*item.get_items("args"), *item.get_items("command")]
-        pairs = [*_flags(words)]
+        pairs = [*_pair_flags(words)]
         domain = next((value.text for flag, value in pairs if flag == "--domain"), DOMAIN)
         for flag, value in pairs:
             if flag == "--device":
@@ -54,7 +54,7 @@ def _arguments(manifest: ForeignValue) -> Iterator[tuple[str, ForeignValue]]:
                 yield from ((domain, device) for device in parse_documents(value.text, block))
 
 
-def _flags(words: Sequence[ForeignValue]) -> Iterator[tuple[str, ForeignValue]]:
+def _pair_flags(words: Sequence[ForeignValue]) -> Iterator[tuple[str, ForeignValue]]:
     """Flags with their values, whether they stand in one word or in two."""
     for index, word in enumerate(words):
         flag, mark, value = word.text.partition("=")
@@ -64,7 +64,7 @@ def _flags(words: Sequence[ForeignValue]) -> Iterator[tuple[str, ForeignValue]]:
             yield word.text, words[index + 1]
 
 
-def _entry(domain: str, device: ForeignValue) -> ImportedEntry:
+def _import_entry(domain: str, device: ForeignValue) -> ImportedEntry:
     name = device.get_text("name")
     entry = ImportedEntry(name or "a device without name", device.line)
     groups = device.get_items("groups")
@@ -76,6 +76,6 @@ def _entry(domain: str, device: ForeignValue) -> ImportedEntry:
     for group in merge_groups(groups):
         table = build_group_entry(entry, group)
         if table is not None:
-            first = not entry.tables
-            entry.tables.append({("name" if first else "adds_to"): resource, **table})
+            is_first = not entry.tables
+            entry.tables.append({("name" if is_first else "adds_to"): resource, **table})
     return entry

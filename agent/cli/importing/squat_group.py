@@ -29,56 +29,56 @@ _USB_KEYS = ("vendor", "product", "serial")
 
 def merge_groups(groups: Sequence[ForeignValue]) -> list[list[ForeignValue]]:
     """Groups of one path each that differ in nothing but it are one entry: their devices are alternatives."""
-    merged: list[list[ForeignValue]] = []
+    result: list[list[ForeignValue]] = []
     for group in groups:
-        earlier = next((others for others in merged if _alike(others[0], group)), None)
+        earlier = next((candidate for candidate in result if _is_mergeable(candidate[0], group)), None)
         if earlier is None:
-            merged.append([group])
+            result.append([group])
         else:
             earlier.append(group)
-    return merged
+    return result
 
 
-def _alike(first: ForeignValue, second: ForeignValue) -> bool:
-    one, other = first.get_items("paths"), second.get_items("paths")
-    if len(one) != 1 or len(other) != 1 or _is_mount(one[0]) or _is_mount(other[0]):
+def _is_mergeable(first_group: ForeignValue, second_group: ForeignValue) -> bool:
+    first_paths, second_paths = first_group.get_items("paths"), second_group.get_items("paths")
+    if len(first_paths) != 1 or len(second_paths) != 1 or _is_mount(first_paths[0]) or _is_mount(second_paths[0]):
         return False
     keys = ("mountPath", "permissions")
-    ids = [_TTY.match(path[0].get_text("path")) is None for path in (one, other)]
-    same = all(one[0].get_text(key) == other[0].get_text(key) for key in keys) and ids[0] == ids[1]
-    return same and first.get_text("count", "1") == second.get_text("count", "1")
+    ids = [_TTY.match(path[0].get_text("path")) is None for path in (first_paths, second_paths)]
+    is_same = all(first_paths[0].get_text(key) == second_paths[0].get_text(key) for key in keys) and ids[0] == ids[1]
+    return is_same and first_group.get_text("count", "1") == second_group.get_text("count", "1")
 
 
 def build_group_entry(entry: ImportedEntry, groups: Sequence[ForeignValue]) -> dict[str, TomlValue] | None:
     """One entry without its name; none, with the reason, if it cannot be said."""
     group = groups[0]
-    for each in groups:
-        check_keys(entry, each, _GROUP_KEYS)
-    paths = [path for each in groups for path in each.get_items("paths")]
+    for member in groups:
+        check_keys(entry, member, _GROUP_KEYS)
+    paths = [path for member in groups for path in member.get_items("paths")]
     usb = group.get_items("usb") or group.get_items("usbs")
     table: dict[str, TomlValue] | None
     if usb:
-        table = _usb(entry, usb)
+        table = _build_usb_table(entry, usb)
     elif len(paths) == 1 and paths[0].get_text("path").removeprefix("/dev/").rstrip("/") in DIRECTORY_NAMES:
-        given = _give(entry, paths[0], "")
-        to = given.pop("to", "")
+        node = _build_node(entry, paths[0], "")
+        to = node.pop("to", "")
         table = build_directory_entry(
             entry,
             paths[0].get_text("path").removeprefix("/dev/").rstrip("/"),
-            {key: value for key, value in given.items() if key != "path"},
+            {key: value for key, value in node.items() if key != "path"},
             str(to).rstrip("/"),
         )
     elif len(groups) > 1 or (len(paths) == 1 and not _is_mount(paths[0])):
-        table = _nodes(entry, paths)
+        table = _build_node_table(entry, paths)
     elif paths:
-        table = _set(entry, paths)
+        table = _build_set_table(entry, paths)
     else:
         entry.checks.append(f"line {group.line}: a group without paths and usb")
         return None
-    return _shared(entry, table, group.get_text("count", "1"))
+    return _set_replicas(entry, table, group.get_text("count", "1"))
 
 
-def _shared(entry: ImportedEntry, table: dict[str, TomlValue] | None, count: str) -> dict[str, TomlValue] | None:
+def _set_replicas(entry: ImportedEntry, table: dict[str, TomlValue] | None, count: str) -> dict[str, TomlValue] | None:
     if table is not None and count != "1":
         if not count.isdecimal() or not int(count):
             entry.checks.append(f"count {count} is no number of shares")
@@ -88,45 +88,45 @@ def _shared(entry: ImportedEntry, table: dict[str, TomlValue] | None, count: str
     return table
 
 
-def _nodes(entry: ImportedEntry, paths: Sequence[ForeignValue]) -> dict[str, TomlValue]:
+def _build_node_table(entry: ImportedEntry, paths: Sequence[ForeignValue]) -> dict[str, TomlValue]:
     """Each node that fits one of the paths is a device."""
     for path in paths:
         check_keys(entry, path, _PATH_KEYS)
-    patterns = list(dict.fromkeys(_pattern(entry, path) for path in paths))
+    patterns = list(dict.fromkeys(_get_pattern(entry, path) for path in paths))
     table: dict[str, TomlValue] = {"source": {"node": patterns if len(patterns) > 1 else patterns[0]}}
     if any(_TTY.match(pattern) for pattern in patterns):
         table["id"] = list(_TTY_IDS)
         entry.changes.append("ids follow the USB device, no longer the path: drain its pods before the change")
     elif any(_is_glob(pattern) for pattern in patterns):
         table["accept"] = {"unstable-id": "as generic-device-plugin had it"}
-    table["give"] = {"nodes": {"node": _give(entry, paths[0], "{node}")}}
+    table["give"] = {"nodes": {"node": _build_node(entry, paths[0], "{node}")}}
     return table
 
 
-def _set(entry: ImportedEntry, paths: Sequence[ForeignValue]) -> dict[str, TomlValue] | None:
+def _build_set_table(entry: ImportedEntry, paths: Sequence[ForeignValue]) -> dict[str, TomlValue] | None:
     """Several paths together are one device; globs among them go by the number in their names."""
     nodes = [path for path in paths if not _is_mount(path)]
     required = [path for path in nodes if not path.is_true("optional")]
     globs = [path for path in required if _is_glob(path.get_text("path"))]
-    if unsayable := _unpaired(paths, globs):
-        entry.checks.append(f"{unsayable}: write a class")
+    if fault := _find_pairing_fault(paths, globs):
+        entry.checks.append(f"{fault}: write a class")
         return None
     leading = (globs or required)[:1]
     give: dict[str, TomlValue] = {}
-    given: dict[str, dict[str, TomlValue]] = {}
+    node_tables: dict[str, dict[str, TomlValue]] = {}
     mounts: dict[str, TomlValue] = {}
     for index, path in enumerate(paths):
         check_keys(entry, path, _PATH_KEYS)
         name = f"{'mount' if _is_mount(path) else 'node'}{index}"
-        where = path.get_text("path").replace("*", "{number}") if globs else path.get_text("path")
+        template = path.get_text("path").replace("*", "{number}") if globs else path.get_text("path")
         if _is_mount(path):
-            mounts[name] = _mount(path, where)
+            mounts[name] = _build_mount(path, template)
         else:
-            given[name] = _give(entry, path, "{node}" if path in leading else where)
+            node_tables[name] = _build_node(entry, path, "{node}" if path in leading else template)
             if path.is_true("optional"):
-                given[name]["optional"] = True
-    if given:
-        give["nodes"] = given
+                node_tables[name]["optional"] = True
+    if node_tables:
+        give["nodes"] = node_tables
     if mounts:
         give["mounts"] = mounts
     if not leading:
@@ -145,7 +145,7 @@ def _set(entry: ImportedEntry, paths: Sequence[ForeignValue]) -> dict[str, TomlV
     return {**table, "give": give}
 
 
-def _unpaired(paths: Sequence[ForeignValue], globs: Sequence[ForeignValue]) -> str:
+def _find_pairing_fault(paths: Sequence[ForeignValue], globs: Sequence[ForeignValue]) -> str:
     """Why globs among several paths cannot be paired here; empty if they can. globs: those that have to be there."""
     if any(path.get_text("path").count("*") > 1 or set("?[") & set(path.get_text("path")) for path in globs):
         return "paths were paired by the order of their globs, which cannot be said here"
@@ -154,13 +154,13 @@ def _unpaired(paths: Sequence[ForeignValue], globs: Sequence[ForeignValue]) -> s
     return ""
 
 
-def _usb(entry: ImportedEntry, specs: Sequence[ForeignValue]) -> dict[str, TomlValue]:
+def _build_usb_table(entry: ImportedEntry, specs: Sequence[ForeignValue]) -> dict[str, TomlValue]:
     """One kind of USB device: each is a device. Several kinds: one of each, together."""
     clauses: dict[str, TomlValue] = {}
     for index, spec in enumerate(specs):
         check_keys(entry, spec, _USB_KEYS)
         clause: dict[str, TomlValue] = {
-            key: _hex(entry, spec, key) for key in ("vendor", "product") if spec.get_text(key)
+            key: _format_usb_id(entry, spec, key) for key in ("vendor", "product") if spec.get_text(key)
         }
         if spec.get_text("serial"):
             clause["serial"] = spec.get_text("serial")
@@ -178,7 +178,7 @@ def _usb(entry: ImportedEntry, specs: Sequence[ForeignValue]) -> dict[str, TomlV
     return {"class": "usb-device", "match": clauses["part0"]}
 
 
-def _hex(entry: ImportedEntry, spec: ForeignValue, key: str) -> str:
+def _format_usb_id(entry: ImportedEntry, spec: ForeignValue, key: str) -> str:
     item = spec.get(key)
     text = (item.text if item else "").lower().removeprefix("0x")
     if item is not None and not item.quoted and text.isdecimal():
@@ -188,31 +188,31 @@ def _hex(entry: ImportedEntry, spec: ForeignValue, key: str) -> str:
     return text.zfill(4)
 
 
-def _give(entry: ImportedEntry, path: ForeignValue, where: str) -> dict[str, TomlValue]:
-    give: dict[str, TomlValue] = {"path": where}
+def _build_node(entry: ImportedEntry, path: ForeignValue, template: str) -> dict[str, TomlValue]:
+    node: dict[str, TomlValue] = {"path": template}
     to = path.get_text("mountPath")
     if to and to != path.get_text("path"):
-        give["to"] = to
-    asked = path.get_text("permissions", _PERMISSIONS)
-    permissions = "".join(letter for letter in _PERMISSIONS if letter in asked)
-    if set(asked) - set(_PERMISSIONS) or not permissions:
-        entry.checks.append(f"permissions {asked!r}: letters of r, w, m")
+        node["to"] = to
+    requested = path.get_text("permissions", _PERMISSIONS)
+    permissions = "".join(letter for letter in _PERMISSIONS if letter in requested)
+    if set(requested) - set(_PERMISSIONS) or not permissions:
+        entry.checks.append(f"permissions {requested!r}: letters of r, w, m")
     if permissions not in {"", "rw"}:
-        give["permissions"] = permissions
-    return give
+        node["permissions"] = permissions
+    return node
 
 
-def _mount(path: ForeignValue, where: str) -> dict[str, TomlValue]:
-    mount: dict[str, TomlValue] = {"path": where}
+def _build_mount(path: ForeignValue, template: str) -> dict[str, TomlValue]:
+    mount: dict[str, TomlValue] = {"path": template}
     if path.get_text("mountPath") not in {"", path.get_text("path")}:
         mount["to"] = path.get_text("mountPath")
-    for theirs, ours in (("readOnly", "read_only"), ("optional", "optional")):
-        if path.is_true(theirs):
-            mount[ours] = True
+    for foreign_key, key in (("readOnly", "read_only"), ("optional", "optional")):
+        if path.is_true(foreign_key):
+            mount[key] = True
     return mount
 
 
-def _pattern(entry: ImportedEntry, path: ForeignValue) -> str:
+def _get_pattern(entry: ImportedEntry, path: ForeignValue) -> str:
     text = path.get_text("path")
     if "**" in text or "{" in text:
         entry.checks.append(f"{text}: ** and {{a,b}} matched nothing there, and are errors here")
@@ -227,7 +227,7 @@ def _is_glob(text: str) -> bool:
     return any(c in text for c in "*?[")
 
 
-def check_keys(entry: ImportedEntry, item: ForeignValue, known: Sequence[str]) -> None:
+def check_keys(entry: ImportedEntry, item: ForeignValue, keys: Sequence[str]) -> None:
     """A key that this program does not have, either, did nothing there."""
-    for key in item.find_other_keys(*known):
+    for key in item.find_other_keys(*keys):
         entry.checks.append(f"line {item.table[key].line}: {key} is no key of generic-device-plugin and did nothing")

@@ -21,10 +21,10 @@ _SELECTORS = (
     *("isRdma", "needVhostNet", "isVdpa", "vdpaType", "auxTypes"),
 )
 _USERSPACE = frozenset({"vfio-pci", "uio_pci_generic", "igb_uio"})
-_RANGED = re.compile(r"(?P<of>[^#]+)(?:#(?P<numbers>[0-9,-]+))?")
+_FUNCTION_PATTERN = re.compile(r"(?P<name>[^#]+)(?:#(?P<numbers>[0-9,-]+))?")
 
 
-class _Words(NamedTuple):
+class _TypeWords(NamedTuple):
     """What a kind of device is called by: its class here, and words in front of the function's, the driver's, …
 
     carried: in front of what the function carries. parent: in front of its PF's. numbered: which of the PF's it is.
@@ -32,17 +32,17 @@ class _Words(NamedTuple):
 
     kind: str
     class_name: str
-    function: str
-    driver: str
-    carried: str
-    parent: str
-    numbered: str
+    function_prefix: str
+    driver_word: str
+    child_prefix: str
+    parent_prefix: str
+    index_word: str
 
 
-NETDEVICE = _Words("netDevice", "", "", "driver", "", "pf.", "vf_index")
-ACCELERATOR = _Words("accelerator", "", "", "driver", "", "pf.", "vf_index")
-AUXILIARY = _Words("auxNetDevice", "scalable-function", "pci.", "driver", "", "pci.", "sfnum")
-VDPA = _Words("vdpa", "", "pci.", "pci.driver", "pci.", "pci.pf.", "pci.vf_index")
+NETDEVICE = _TypeWords("netDevice", "", "", "driver", "", "pf.", "vf_index")
+ACCELERATOR = _TypeWords("accelerator", "", "", "driver", "", "pf.", "vf_index")
+AUXILIARY = _TypeWords("auxNetDevice", "scalable-function", "pci.", "driver", "", "pci.", "sfnum")
+VDPA = _TypeWords("vdpa", "", "pci.", "pci.driver", "pci.", "pci.pf.", "pci.vf_index")
 _KINDS = {kind.kind.lower(): kind for kind in (NETDEVICE, ACCELERATOR, AUXILIARY)}
 
 
@@ -52,22 +52,22 @@ def import_entries(text: str) -> list[ImportedEntry]:
     Raises:
         NotTheirs: no `resourceList` is in it.
     """
-    found = [_entry(item) for item in _resources(parse_documents(text))]
-    if not found:
+    entries = [_import_entry(item) for item in _find_resources(parse_documents(text))]
+    if not entries:
         raise ForeignFileError("no resourceList of sriov-network-device-plugin in it")
-    return found
+    return entries
 
 
-def _resources(documents: Sequence[ForeignValue]) -> Iterator[ForeignValue]:
+def _find_resources(documents: Sequence[ForeignValue]) -> Iterator[ForeignValue]:
     for document in documents:
         for item in document.walk():
             if item.get("resourceList") is not None:
                 yield from item.get_items("resourceList")
             elif '"resourceList"' in item.text:  # a file within a ConfigMap
-                yield from _resources(parse_documents(item.text, item.line + 1))
+                yield from _find_resources(parse_documents(item.text, item.line + 1))
 
 
-def _entry(item: ForeignValue) -> ImportedEntry:
+def _import_entry(item: ForeignValue) -> ImportedEntry:
     name = item.get_text("resourceName")
     entry = ImportedEntry(name or "a resource without name", item.line)
     if not name:
@@ -75,58 +75,58 @@ def _entry(item: ForeignValue) -> ImportedEntry:
         return entry
     for key in item.find_other_keys(*_KEYS):
         entry.checks.append(f"{key} is not taken over")
-    said = item.get_text("deviceType", "netDevice")
-    if (kind := _KINDS.get(said.lower())) is None:
-        entry.checks.append(f"there is no deviceType {said}: it is one of netDevice, accelerator, auxNetDevice")
+    type_name = item.get_text("deviceType", "netDevice")
+    if (kind := _KINDS.get(type_name.lower())) is None:
+        entry.checks.append(f"there is no deviceType {type_name}: it is one of netDevice, accelerator, auxNetDevice")
         return entry
-    more = _additional(entry, item)
+    extra_env = _build_extra_env(entry, item)
     for selector in item.get_items("selectors") or (ForeignValue(item.line),):
-        for table in _tables(entry, selector, kind):
+        for table in _build_tables(entry, selector, kind):
             if item.is_true("excludeTopology"):
                 table["topology"] = "none"
-            if more:
-                given = table.get("give")
-                table["give"] = {**(given if isinstance(given, dict) else {}), "env": more}
-            first = not entry.tables
+            if extra_env:
+                give = table.get("give")
+                table["give"] = {**(give if isinstance(give, dict) else {}), "env": extra_env}
+            is_first = not entry.tables
             resource = f"{item.get_text('resourcePrefix', PREFIX)}/{name}"
-            entry.tables.append({("name" if first else "adds_to"): resource, **table})
+            entry.tables.append({("name" if is_first else "adds_to"): resource, **table})
     if any(str(table.get("class")).startswith("sriov-") for table in entry.tables):
         entry.changes.append("virtual functions only; for one without PF, which was taken too: match.is_vf = false")
     return entry
 
 
-def _additional(entry: ImportedEntry, item: ForeignValue) -> dict[str, TomlValue]:
+def _build_extra_env(entry: ImportedEntry, item: ForeignValue) -> dict[str, TomlValue]:
     """What is said of every device besides, as the variable with all that is known of it says it."""
-    said = item.get("additionalInfo")
-    if said is None:
+    info = item.get("additionalInfo")
+    if info is None:
         return {}
-    if set(said.table) - {"*"}:
+    if set(info.table) - {"*"}:
         entry.checks.append("additionalInfo of single devices is not taken over, only that of all (*)")
-    every = said.get("*")
-    extra: TomlValue = {key: value.text for key, value in every.table.items()} if every else {}
+    common_info = info.get("*")
+    extra: TomlValue = {key: value.text for key, value in common_info.table.items()} if common_info else {}
     return {name: {"json": {"extra_info": extra}} for name in ("info", "posix_info")} if extra else {}
 
 
-def _tables(entry: ImportedEntry, selector: ForeignValue, kind: _Words) -> Iterator[dict[str, TomlValue]]:
+def _build_tables(entry: ImportedEntry, selector: ForeignValue, kind: _TypeWords) -> Iterator[dict[str, TomlValue]]:
     """One entry for each way in which the devices are handed out."""
     vdpa = selector.is_true("isVdpa") or bool(selector.get_text("vdpaType"))
     if vdpa and kind is NETDEVICE:
         kind = VDPA
     if profiles := selector.get_texts("ddpProfiles"):
-        entry.checks += _of_ddp(profiles)
+        entry.checks += _explain_ddp(profiles)
     for key in selector.find_other_keys(*_SELECTORS, "ddpProfiles"):
         entry.checks.append(f"selector {key} is not taken over, so more devices fit")
     if set(types := selector.get_texts("auxTypes")) - {"sf"}:
         entry.checks.append(f"auxTypes {', '.join(types)}: of the auxiliary bus only subfunctions (sf) have a class")
-    match = _match(entry, selector, kind)
+    match = _build_match(entry, selector, kind)
     if match is None:
         return
     drivers = selector.get_texts("drivers")
-    for name, own in _ways(drivers, selector, kind):
+    for name, class_drivers in _list_classes(drivers, selector, kind):
         table: dict[str, TomlValue] = {"class": name} if name else {"uses": ["pcidevice-env"], "source": "pci"}
         if selector.is_true("needVhostNet") and kind is NETDEVICE:
             table["options"] = {"vhost_net": True}
-        clauses = {**match, **({kind.driver: _one(own)} if own else {})}
+        clauses = {**match, **({kind.driver_word: _unwrap_single(class_drivers)} if class_drivers else {})}
         if clauses:
             table["match"] = clauses
         if not name:
@@ -137,11 +137,13 @@ def _tables(entry: ImportedEntry, selector: ForeignValue, kind: _Words) -> Itera
         yield table
 
 
-def _ways(drivers: Sequence[str], selector: ForeignValue, kind: _Words) -> Iterator[tuple[str, Sequence[str]]]:
+def _list_classes(
+    drivers: Sequence[str], selector: ForeignValue, kind: _TypeWords
+) -> Iterator[tuple[str, Sequence[str]]]:
     """The classes by which devices with these drivers are handed out, each with its drivers; empty for none of ours."""
     if kind is not NETDEVICE:
         types = [selector.get_text("vdpaType")] if selector.get_text("vdpaType") else ["vhost", "virtio"]
-        names = [f"vdpa-{each}" for each in types] if kind is VDPA else [kind.class_name]
+        names = [f"vdpa-{vdpa_type}" for vdpa_type in types] if kind is VDPA else [kind.class_name]
         yield from ((name, drivers) for name in names)
         return
     classes = {"sriov-dpdk" if driver in _USERSPACE else "sriov-netdev" for driver in drivers}
@@ -149,27 +151,27 @@ def _ways(drivers: Sequence[str], selector: ForeignValue, kind: _Words) -> Itera
         yield name, [driver for driver in drivers if (driver in _USERSPACE) == (name == "sriov-dpdk")]
 
 
-def _match(entry: ImportedEntry, selector: ForeignValue, kind: _Words) -> dict[str, TomlValue] | None:
+def _build_match(entry: ImportedEntry, selector: ForeignValue, kind: _TypeWords) -> dict[str, TomlValue] | None:
     """The clauses of a selector; none if nothing fitted it."""
     match: dict[str, TomlValue] = {"class": "12"} if kind is ACCELERATOR else {}
-    of = kind.function
-    for key, word in (("vendors", f"{of}vendor"), ("devices", f"{of}device")):
-        ids = [_hex(entry, key, text) for text in selector.get_texts(key)]
+    prefix = kind.function_prefix
+    for key, word in (("vendors", f"{prefix}vendor"), ("devices", f"{prefix}device")):
+        ids = [_normalize_id(entry, key, text) for text in selector.get_texts(key)]
         if ids:
-            match[word] = _one(ids)
+            match[word] = _unwrap_single(ids)
     if addresses := selector.get_texts("pciAddresses"):
-        match[f"{of}address"] = _one(addresses)
+        match[f"{prefix}address"] = _unwrap_single(addresses)
     if links := selector.get_texts("linkTypes"):
-        match[f"{kind.carried}netdev.link"] = _one(links)
+        match[f"{kind.child_prefix}netdev.link"] = _unwrap_single(links)
     if indexes := selector.get_texts("acpiIndexes"):
-        match[f"{of}acpi_index"] = _one([int(index) if index.isdecimal() else index for index in indexes])
+        match[f"{prefix}acpi_index"] = _unwrap_single([int(index) if index.isdecimal() else index for index in indexes])
     if keys := selector.get_texts("pKeys"):
-        match[f"{kind.carried}rdma.ports"] = {"any": {"pkey": _one(keys)}}
+        match[f"{kind.child_prefix}rdma.ports"] = {"any": {"pkey": _unwrap_single(keys)}}
     elif selector.is_true("isRdma"):
-        match[f"{kind.carried}rdma"] = {"exists": True}
+        match[f"{kind.child_prefix}rdma"] = {"exists": True}
     choices = [
-        *_functions(entry, selector, "pfNames", f"{kind.parent}netdev.name", kind.numbered),
-        *_functions(entry, selector, "rootDevices", f"{kind.parent}address", kind.numbered),
+        *_build_function_clauses(entry, selector, "pfNames", f"{kind.parent_prefix}netdev.name", kind.index_word),
+        *_build_function_clauses(entry, selector, "rootDevices", f"{kind.parent_prefix}address", kind.index_word),
     ]
     if not choices and (selector.get_texts("pfNames") or selector.get_texts("rootDevices")):
         return None
@@ -180,39 +182,39 @@ def _match(entry: ImportedEntry, selector: ForeignValue, kind: _Words) -> dict[s
     return match
 
 
-def _functions(
+def _build_function_clauses(
     entry: ImportedEntry, selector: ForeignValue, key: str, word: str, index: str
 ) -> Iterator[dict[str, TomlValue]]:
     """The PFs that a selector names, those without numbers together. index: the word that a number is of."""
-    whole: list[TomlValue] = []
+    names: list[TomlValue] = []
     for text in selector.get_texts(key):
-        found = _RANGED.fullmatch(text)
-        if found is None:
+        function_match = _FUNCTION_PATTERN.fullmatch(text)
+        if function_match is None:
             entry.checks.append(f"{key} {text}: is no NAME or NAME#0-3,5, and matched nothing")
-        elif found["numbers"]:
-            yield {word: found["of"], index: {"in": found["numbers"]}}
+        elif function_match["numbers"]:
+            yield {word: function_match["name"], index: {"in": function_match["numbers"]}}
         else:
-            whole.append(found["of"])
-    if whole:
-        yield {word: _one(whole)}
+            names.append(function_match["name"])
+    if names:
+        yield {word: _unwrap_single(names)}
 
 
-def _of_ddp(profiles: Sequence[str]) -> tuple[str, str]:
+def _explain_ddp(profiles: Sequence[str]) -> tuple[str, str]:
     """What to do of a selector that no file of the kernel decides."""
-    why = "so more devices fit: no file says what a card runs (devlink dev info does: fw.app.name)"
-    probed = f'let.ddp = {{ probe = "ddp", field = "profile" }}, match.ddp = {json.dumps(_one(profiles))}'
+    reason = "so more devices fit: no file says what a card runs (devlink dev info does: fw.app.name)"
+    probe_text = f'let.ddp = {{ probe = "ddp", field = "profile" }}, match.ddp = {json.dumps(_unwrap_single(profiles))}'
     return (
-        f"ddpProfiles {', '.join(profiles)} is not taken over, {why}",
-        f'where not all cards run that: match.pf.address = "…" names those that do; or a probe says it: {probed}',
+        f"ddpProfiles {', '.join(profiles)} is not taken over, {reason}",
+        f'where not all cards run that: match.pf.address = "…" names those that do; or a probe says it: {probe_text}',
     )
 
 
-def _hex(entry: ImportedEntry, key: str, text: str) -> str:
+def _normalize_id(entry: ImportedEntry, key: str, text: str) -> str:
     plain = text.lower().removeprefix("0x")
     if plain != text:
         entry.changes.append(f"{key} {text} matched nothing, it wanted {plain}; here it matches")
     return plain
 
 
-def _one(values: Sequence[TomlValue]) -> TomlValue:
+def _unwrap_single(values: Sequence[TomlValue]) -> TomlValue:
     return values[0] if len(values) == 1 else list(values)

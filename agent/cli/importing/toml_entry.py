@@ -12,7 +12,7 @@ from agent.core.struct import MutableStruct, field
 TomlValue: TypeAlias = "str | int | bool | Sequence[TomlValue] | Mapping[str, TomlValue]"
 
 _WIDTH = 118
-_BARE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
+_BARE_KEY_CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
 
 
 class ImportedEntry(MutableStruct):
@@ -37,45 +37,45 @@ class ImportedEntry(MutableStruct):
         if not self.tables:
             lines.append("#   not taken over")
         for table in self.tables:
-            lines += ["[[resource]]", *_lines(table, "resource")]
+            lines += ["[[resource]]", *_format_lines(table, "resource")]
         return "\n".join(lines)
 
 
-def _lines(table: Mapping[str, TomlValue], address: str) -> list[str]:
+def _format_lines(table: Mapping[str, TomlValue], address: str) -> list[str]:
     """A table's keys; tables in it that are too long for one line stand below it under their own headers."""
-    width = max(len(_key(key)) for key in table)
+    width = max(len(_format_key(key)) for key in table)
     lines: list[str] = []
-    below: list[str] = []
+    section_lines: list[str] = []
     for key, value in table.items():
-        line = f"{_key(key):{width}} = {_value(value)}"
+        line = f"{_format_key(key):{width}} = {_format_value(value)}"
         if len(line) > _WIDTH and isinstance(value, Mapping):
-            inner = f"{address}.{_key(key)}"
-            inside = _lines(value, inner)
-            below += inside if inside[0].startswith("[") else [f"[{inner}]", *inside]
+            inner = f"{address}.{_format_key(key)}"
+            inner_lines = _format_lines(value, inner)
+            section_lines += inner_lines if inner_lines[0].startswith("[") else [f"[{inner}]", *inner_lines]
         else:
             lines.append(line)
-    return [*lines, *below]
+    return [*lines, *section_lines]
 
 
-def _key(key: str) -> str:
+def _format_key(key: str) -> str:
     """A key; one with dots in it is a way through tables."""
-    return key if all(part and set(part) <= _BARE for part in key.split(".")) else _text(key)
+    return key if all(part and set(part) <= _BARE_KEY_CHARACTERS for part in key.split(".")) else _format_text(key)
 
 
-def _text(text: str) -> str:
+def _format_text(text: str) -> str:
     """A TOML string; JSON's escapes are TOML's, but for the one character that only TOML wants escaped."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _value(value: TomlValue) -> str:
+def _format_value(value: TomlValue) -> str:
     match value:
         case bool():
             return "true" if value else "false"
         case int():
             return str(value)
         case str():
-            return _text(value)
+            return _format_text(value)
         case Mapping():
-            inside = ", ".join(f"{_key(key)} = {_value(item)}" for key, item in value.items())
-            return f"{{ {inside} }}" if inside else "{}"
-    return f"[{', '.join(_value(item) for item in value)}]"
+            inner_text = ", ".join(f"{_format_key(key)} = {_format_value(item)}" for key, item in value.items())
+            return f"{{ {inner_text} }}" if inner_text else "{}"
+    return f"[{', '.join(_format_value(item) for item in value)}]"

@@ -106,9 +106,11 @@ class AgentSnapshot(Struct):
     kernel_log_fault: str = ""
     open_files_fault: str = ""
 
-    def format_time(self, when: float | None) -> str | None:
+    def format_time(self, monotonic_time: float | None) -> str | None:
         """A monotonic time as RFC 3339 in UTC, by the clock of this moment."""
-        return None if when is None else format_timestamp(self.wall_time - (self.current_time - when))
+        return (
+            None if monotonic_time is None else format_timestamp(self.wall_time - (self.current_time - monotonic_time))
+        )
 
     def find_entry(self, resource: str) -> ResourceSpec | None:
         """The entry that a resource is of; none if it is retired."""

@@ -16,7 +16,7 @@ from agent.core.report.agent_snapshot import AgentSnapshot
 
 FAILING = "failing"
 CLEAR = "after repair, by device-agent clear"
-_SAID = {
+_VERDICTS = {
     CheckVerdict.PASS: "ok",
     CheckVerdict.FAIL: "ok",  # as long as it takes to fail
     CheckVerdict.IGNORED: "unknown",
@@ -25,66 +25,72 @@ _SAID = {
 }
 
 
-def build_check_reports(moment: AgentSnapshot, resource: str, device: Device) -> list[Mapping[str, object]]:
+def build_check_reports(snapshot: AgentSnapshot, resource: str, device: Device) -> list[Mapping[str, object]]:
     """The checks of a device, for programs; what fails comes first, else in file order.
 
     Of a device that is not there, those that failed when it left.
     """
-    found = moment.find_candidate(resource, device)
+    candidate = snapshot.find_candidate(resource, device)
     rows = (
-        list(_left(moment, resource, device)) if found is None else [_row(moment, one) for one in found.check_results]
+        list(_build_absent_rows(snapshot, resource, device))
+        if candidate is None
+        else [_build_row(snapshot, result) for result in candidate.check_results]
     )
     return sorted(rows, key=lambda row: row["verdict"] != FAILING)
 
 
-def _row(moment: AgentSnapshot, one: DeviceCheckResult) -> Mapping[str, object]:
-    ward = moment.check_states.there.get(DeviceRef(one.entry, one.device_key))
-    condition = (ward.conditions if ward else {}).get(one.check.name, HEALTHY)
-    row = _said(moment, one.check.name, condition, one.member)
-    if condition.failing:
-        log = one.check.log
-        if condition.early:
-            return {**row, "recovers": f"by itself, after {_after(ONE_LOOK, 'good')}: it was never well"}
-        latched = condition.latched or (log.recovery_s if log else one.check.recovery_threshold) is None
-        return {**row, "latched": latched, "recovers": CLEAR if latched else _recovers(one.check)}
-    if one.result.subscription is not None and moment.kernel_log_fault:
-        return {**row, "verdict": "unknown", "reason": f"{LOG_HEAD}{moment.kernel_log_fault}"}
-    reason = one.result.reason
-    if one.result.verdict is CheckVerdict.FAIL:
-        reason = f"{reason}; it fails after {_after(one.check.failure_threshold)}"
-    return {**row, "verdict": _SAID[one.result.verdict], "reason": reason or None}
+def _build_row(snapshot: AgentSnapshot, result: DeviceCheckResult) -> Mapping[str, object]:
+    device_states = snapshot.check_states.there.get(DeviceRef(result.entry, result.device_key))
+    state = (device_states.conditions if device_states else {}).get(result.check.name, HEALTHY)
+    row = _build_failing_row(snapshot, result.check.name, state, result.member)
+    if state.failing:
+        log_check = result.check.log
+        if state.early:
+            return {**row, "recovers": f"by itself, after {_format_threshold(ONE_LOOK, 'good')}: it was never well"}
+        is_latched = state.latched or (log_check.recovery_s if log_check else result.check.recovery_threshold) is None
+        return {**row, "latched": is_latched, "recovers": CLEAR if is_latched else _describe_recovery(result.check)}
+    if result.result.subscription is not None and snapshot.kernel_log_fault:
+        return {**row, "verdict": "unknown", "reason": f"{LOG_HEAD}{snapshot.kernel_log_fault}"}
+    reason = result.result.reason
+    if result.result.verdict is CheckVerdict.FAIL:
+        reason = f"{reason}; it fails after {_format_threshold(result.check.failure_threshold)}"
+    return {**row, "verdict": _VERDICTS[result.result.verdict], "reason": reason or None}
 
 
-def _left(moment: AgentSnapshot, resource: str, device: Device) -> Iterator[Mapping[str, object]]:
-    entry = moment.lists.written.get(resource) or resource
-    for place in device.places:
-        ward = moment.check_states.left.get(DeviceRef(entry, place), DeviceCheckStates(place, {}))
-        for name, condition in ward.conditions.items():
-            if condition.failing:
-                yield {**_said(moment, name, condition, ""), "recovers": "when it is back"}
+def _build_absent_rows(snapshot: AgentSnapshot, resource: str, device: Device) -> Iterator[Mapping[str, object]]:
+    entry = snapshot.lists.written.get(resource) or resource
+    for location in device.places:
+        device_states = snapshot.check_states.left.get(DeviceRef(entry, location), DeviceCheckStates(location, {}))
+        for name, state in device_states.conditions.items():
+            if state.failing:
+                yield {**_build_failing_row(snapshot, name, state, ""), "recovers": "when it is back"}
 
 
-def _said(moment: AgentSnapshot, name: str, condition: CheckState, member: str) -> Mapping[str, object]:
+def _build_failing_row(snapshot: AgentSnapshot, name: str, state: CheckState, member: str) -> Mapping[str, object]:
     return {
         "check": name,
         "member": member or None,
         "verdict": FAILING,
         "latched": False,
-        "since": moment.format_time(condition.turned),
-        "reason": condition.reason or None,
-        "evidence": condition.evidence or None,
+        "since": snapshot.format_time(state.turned),
+        "reason": state.reason or None,
+        "evidence": state.evidence or None,
         "recovers": None,
     }
 
 
-def _recovers(check: Check) -> str:
+def _describe_recovery(check: Check) -> str:
     if check.log is not None:
         return f"by itself, after {check.log.recovery_s or 0:g} s without such a line"
-    return CLEAR if check.recovery_threshold is None else f"by itself, after {_after(check.recovery_threshold, 'good')}"
+    return (
+        CLEAR
+        if check.recovery_threshold is None
+        else f"by itself, after {_format_threshold(check.recovery_threshold, 'good')}"
+    )
 
 
-def _after(after: FailureThreshold, kind: str = "such") -> str:
-    match after:
+def _format_threshold(threshold: FailureThreshold, kind: str = "such") -> str:
+    match threshold:
         case LookCount(number):
             return f"{number} {kind} look{'s' * (number != 1)}"
         case LookDuration(seconds):

@@ -12,42 +12,42 @@ from agent.core.report.status_report import build_problem_reports
 SCHEMA = "device-agent/explain/1"
 
 
-def build_explain_report(moment: AgentSnapshot, name: str) -> JsonObject:
+def build_explain_report(snapshot: AgentSnapshot, name: str) -> JsonObject:
     """The devices that a name means, with what happened to them; or the resource of that name; and in any case all
     that needs a person.
     """
-    lists = moment.lists.snapshots
-    found = [] if name in lists else find_devices(name, lists.values(), moment.candidates)
+    lists = snapshot.lists.snapshots
+    matches = [] if name in lists else find_devices(name, lists.values(), snapshot.candidates)
     return {
         "schema": SCHEMA,
-        "time": format_timestamp(moment.wall_time),
-        "config": moment.configuration.digest,
+        "time": format_timestamp(snapshot.wall_time),
+        "config": snapshot.configuration.digest,
         "kubelet": {
-            "up": moment.kubelet.up,
-            "since": moment.format_time(moment.kubelet.since),
-            "reason": moment.kubelet.reason or None,
+            "up": snapshot.kubelet.up,
+            "since": snapshot.format_time(snapshot.kubelet.since),
+            "reason": snapshot.kubelet.reason or None,
         },
-        "attention": build_problem_reports(moment),
-        "resource": build_resource_report(moment, lists[name]) if name in lists else None,
+        "attention": build_problem_reports(snapshot),
+        "resource": build_resource_report(snapshot, lists[name]) if name in lists else None,
         "devices": [
-            {**build_device_report(moment, resource, device), "history": _history(moment, resource, device)}
-            for resource, device in found
+            {**build_device_report(snapshot, resource, device), "history": _build_history(snapshot, resource, device)}
+            for resource, device in matches
         ],
     }
 
 
-def _history(moment: AgentSnapshot, resource: str, device: Device) -> list[JsonObject]:
+def _build_history(snapshot: AgentSnapshot, resource: str, device: Device) -> list[JsonObject]:
     """What changed, oldest first."""
-    entry = moment.find_entry(resource)
+    entry = snapshot.find_entry(resource)
     checks = frozenset(check.name for check in entry.checks) if entry else frozenset()
-    return [_change(moment, one, checks) for one in moment.changes.get((resource, device.id), ())]
+    return [_build_change(snapshot, change, checks) for change in snapshot.changes.get((resource, device.id), ())]
 
 
-def _change(moment: AgentSnapshot, one: Change, checks: frozenset[str]) -> JsonObject:
+def _build_change(snapshot: AgentSnapshot, change: Change, checks: frozenset[str]) -> JsonObject:
     return {
-        "time": moment.format_time(one.at),
-        "from": one.old.value if one.old else None,
-        "to": one.new.value if one.new else None,
-        "check": one.check if one.check in checks else None,
-        "reason": one.reason or None,
+        "time": snapshot.format_time(change.at),
+        "from": change.old.value if change.old else None,
+        "to": change.new.value if change.new else None,
+        "check": change.check if change.check in checks else None,
+        "reason": change.reason or None,
     }

@@ -27,9 +27,9 @@ class MetricFamily(Struct):
 
     def format_lines(self) -> Iterator[str]:
         """As text."""
-        yield from _head(self.name, self.type, self.help)
+        yield from _format_head(self.name, self.type, self.help)
         for labels, value in self.samples:
-            yield _line(self.name, labels, value)
+            yield _format_line(self.name, labels, value)
 
 
 class HistogramFamily(Struct):
@@ -41,14 +41,16 @@ class HistogramFamily(Struct):
 
     def format_lines(self) -> Iterator[str]:
         """As text; buckets are added up, as the format wants."""
-        yield from _head(self.name, "histogram", self.help)
-        for labels, measured in self.samples:
+        yield from _format_head(self.name, "histogram", self.help)
+        for labels, distribution in self.samples:
             count = 0
-            for bound, number in zip((*map(_number, measured.bounds), "+Inf"), measured.counts, strict=True):
+            for bound, number in zip(
+                (*map(_format_number, distribution.bounds), "+Inf"), distribution.counts, strict=True
+            ):
                 count += number
-                yield _line(f"{self.name}_bucket", {**labels, "le": bound}, count)
-            yield _line(f"{self.name}_sum", labels, measured.sum)
-            yield _line(f"{self.name}_count", labels, count)
+                yield _format_line(f"{self.name}_bucket", {**labels, "le": bound}, count)
+            yield _format_line(f"{self.name}_sum", labels, distribution.sum)
+            yield _format_line(f"{self.name}_count", labels, count)
 
 
 def format_families(families: Iterable[MetricFamily | HistogramFamily]) -> str:
@@ -56,20 +58,24 @@ def format_families(families: Iterable[MetricFamily | HistogramFamily]) -> str:
     return "".join(f"{line}\n" for family in families for line in family.format_lines())
 
 
-def _head(name: str, kind: str, about: str) -> Iterator[str]:
-    yield f"# HELP {PREFIX}{name} {about}"
+def _format_head(name: str, kind: str, help_text: str) -> Iterator[str]:
+    yield f"# HELP {PREFIX}{name} {help_text}"
     yield f"# TYPE {PREFIX}{name} {kind}"
 
 
-def _line(name: str, labels: Labels, value: float) -> str:
-    said = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
-    return f"{PREFIX}{name}{{{said}}} {_number(value)}" if said else f"{PREFIX}{name} {_number(value)}"
+def _format_line(name: str, labels: Labels, value: float) -> str:
+    label_text = ",".join(f'{label}="{_escape(text)}"' for label, text in labels.items())
+    return (
+        f"{PREFIX}{name}{{{label_text}}} {_format_number(value)}"
+        if label_text
+        else f"{PREFIX}{name} {_format_number(value)}"
+    )
 
 
-def _escaped(value: str) -> str:
+def _escape(value: str) -> str:
     """The format is UTF-8: bytes that are none, as surrogateescape keeps them, cannot be in it."""
     return value.encode("utf-8", "backslashreplace").decode().translate(_ESCAPES)
 
 
-def _number(value: float) -> str:
+def _format_number(value: float) -> str:
     return str(int(value)) if float(value).is_integer() else repr(float(value))

@@ -14,13 +14,15 @@ from agent.core.report.agent_snapshot import AgentSnapshot
 from agent.core.report.device_report import find_address, find_health_time, find_holders, is_retiring
 from agent.core.struct import Struct
 
-_FOLDED = 3  # devices of a resource that are off for one reason are one problem if there are more of them
-_CHECK = "device-agent check"
+_MAX_SINGLE_PROBLEMS = 3  # devices of a resource that are off for one reason are one problem if there are more of them
+_CHECK_COMMAND = "device-agent check"
 KUBELET = "kubelet"
-_NO_KUBELET = "Running pods keep their devices, no new pod starts. All is listed again as soon as it is back."
-_REFUSED = "What was in force is served as before; what was changed is not."
-_SHUT = "With none left no kubelet, pod or command that is new reaches the agent, and what it cannot read is unknown."
-_FORGOTTEN = "Nothing now. After a restart of the agent it is not known what pods hold, nor what was drained."
+_KUBELET_EFFECT = "Running pods keep their devices, no new pod starts. All is listed again as soon as it is back."
+_RELOAD_EFFECT = "What was in force is served as before; what was changed is not."
+_OPEN_FILES_EFFECT = (
+    "With none left no kubelet, pod or command that is new reaches the agent, and what it cannot read is unknown."
+)
+_STATE_EFFECT = "Nothing now. After a restart of the agent it is not known what pods hold, nor what was drained."
 
 
 class Problem(Struct):
@@ -42,85 +44,92 @@ class Problem(Struct):
     effect: str = ""
 
 
-def find_problems(moment: AgentSnapshot) -> tuple[Problem, ...]:
+def find_problems(snapshot: AgentSnapshot) -> tuple[Problem, ...]:
     """All that needs a person, what concerns most first. What is drained, or was taken out by configuration, does not:
     a person wanted it so.
     """
-    return (*_kubelet(moment), *_configuration(moment), *_process(moment), *_resources(moment))
+    return (
+        *_find_kubelet_problems(snapshot),
+        *_find_configuration_problems(snapshot),
+        *_find_process_problems(snapshot),
+        *_find_resource_problems(snapshot),
+    )
 
 
-def _kubelet(moment: AgentSnapshot) -> Iterator[Problem]:
-    kubelet = moment.kubelet
+def _find_kubelet_problems(snapshot: AgentSnapshot) -> Iterator[Problem]:
+    kubelet = snapshot.kubelet
     if kubelet.up is False:
-        listed = sum(state.phase is Phase.STREAMING for state in moment.states.values())
-        reason = f"{kubelet.reason}; {listed} of {format_count(len(moment.states), 'resource')} streaming"
-        yield Problem(KUBELET, "down", reason, ("journalctl -u kubelet -n 50",), kubelet.since, effect=_NO_KUBELET)
+        streaming_count = sum(state.phase is Phase.STREAMING for state in snapshot.states.values())
+        reason = f"{kubelet.reason}; {streaming_count} of {format_count(len(snapshot.states), 'resource')} streaming"
+        yield Problem(KUBELET, "down", reason, ("journalctl -u kubelet -n 50",), kubelet.since, effect=_KUBELET_EFFECT)
 
 
-def _configuration(moment: AgentSnapshot) -> Iterator[Problem]:
-    said = moment.configuration
-    if said.reload_error:
-        yield Problem("configuration", "refused", said.reload_error, (_CHECK,), effect=_REFUSED)
-    elif said.error_count:
-        errors = format_count(said.error_count, "error")
-        yield Problem("configuration", "incomplete", f"{errors}; files with errors are left out", (_CHECK,))
+def _find_configuration_problems(snapshot: AgentSnapshot) -> Iterator[Problem]:
+    configuration = snapshot.configuration
+    if configuration.reload_error:
+        yield Problem("configuration", "refused", configuration.reload_error, (_CHECK_COMMAND,), effect=_RELOAD_EFFECT)
+    elif configuration.error_count:
+        errors = format_count(configuration.error_count, "error")
+        yield Problem("configuration", "incomplete", f"{errors}; files with errors are left out", (_CHECK_COMMAND,))
 
 
-def _process(moment: AgentSnapshot) -> Iterator[Problem]:
-    if moment.open_files_fault:
-        limit = ("systemctl show device-agent -p LimitNOFILE",)
-        yield Problem("open files", "short", moment.open_files_fault, limit, effect=_SHUT)
-    if moment.state_file_fault:
-        directory = moment.state_file_fault.path.rpartition("/")[0]
+def _find_process_problems(snapshot: AgentSnapshot) -> Iterator[Problem]:
+    if snapshot.open_files_fault:
+        limit_command = ("systemctl show device-agent -p LimitNOFILE",)
+        yield Problem("open files", "short", snapshot.open_files_fault, limit_command, effect=_OPEN_FILES_EFFECT)
+    if snapshot.state_file_fault:
+        directory = snapshot.state_file_fault.path.rpartition("/")[0]
         space = (f"df -h {shlex.quote(directory)}",)
-        yield Problem("state", "not written", str(moment.state_file_fault), space, effect=_FORGOTTEN)
+        yield Problem("state", "not written", str(snapshot.state_file_fault), space, effect=_STATE_EFFECT)
 
 
-def _resources(moment: AgentSnapshot) -> Iterator[Problem]:
-    for name, snapshot in moment.lists.snapshots.items():
-        explain = f"device-agent explain {name}"
-        state = moment.states.get(name)
-        off = state is not None and state.phase is Phase.WAITING and state.reason.cause is not ReasonCause.STARTING
-        if state is not None and off and not (state.waits_for_kubelet and moment.kubelet.up is False):
-            yield Problem(name, "waiting", str(state.reason), (explain,), state.since)
-        yield from _devices(moment, snapshot)
-        yield from _unlisted(moment, name)
-    for name, missing in moment.missing_devices.items():
-        yield Problem(name, "short", f"{missing} there", (f"device-agent explain {name}",))
+def _find_resource_problems(snapshot: AgentSnapshot) -> Iterator[Problem]:
+    for name, device_list in snapshot.lists.snapshots.items():
+        explain_command = f"device-agent explain {name}"
+        state = snapshot.states.get(name)
+        is_waiting = (
+            state is not None and state.phase is Phase.WAITING and state.reason.cause is not ReasonCause.STARTING
+        )
+        if state is not None and is_waiting and not (state.waits_for_kubelet and snapshot.kubelet.up is False):
+            yield Problem(name, "waiting", str(state.reason), (explain_command,), state.since)
+        yield from _find_device_problems(snapshot, device_list)
+        yield from _find_unlisted_problems(snapshot, name)
+    for name, shortage in snapshot.missing_devices.items():
+        yield Problem(name, "short", f"{shortage} there", (f"device-agent explain {name}",))
 
 
-def _devices(moment: AgentSnapshot, snapshot: DeviceList) -> Iterator[Problem]:
-    name = snapshot.resource
-    alike: dict[Reason, list[Device]] = {}
-    for device in snapshot.devices:
-        wanted = moment.drains.of(name, device.places) is not None or is_retiring(moment, name, device)
-        if device.health is Health.UNHEALTHY and not wanted:
-            alike.setdefault(device.reason, []).append(device)
-    for reason, devices in alike.items():
-        for fold in [devices] if len(devices) > _FOLDED else [[device] for device in devices]:
-            first = fold[0]
+def _find_device_problems(snapshot: AgentSnapshot, device_list: DeviceList) -> Iterator[Problem]:
+    name = device_list.resource
+    devices_by_reason: dict[Reason, list[Device]] = {}
+    for device in device_list.devices:
+        is_intended = snapshot.drains.of(name, device.places) is not None or is_retiring(snapshot, name, device)
+        if device.health is Health.UNHEALTHY and not is_intended:
+            devices_by_reason.setdefault(device.reason, []).append(device)
+    for reason, devices in devices_by_reason.items():
+        for fold in [devices] if len(devices) > _MAX_SINGLE_PROBLEMS else [[device] for device in devices]:
+            first_device = fold[0]
             yield Problem(
                 name,
                 "Unhealthy",
                 str(reason),
-                (f"device-agent explain {first.id}",),
-                min(find_health_time(moment, name, device) for device in fold),
+                (f"device-agent explain {first_device.id}",),
+                min(find_health_time(snapshot, name, device) for device in fold),
                 tuple(device.id for device in fold),
-                tuple(find_holders(moment, name, fold)),
-                tuple(find_address(moment, name, device) for device in fold),
+                tuple(find_holders(snapshot, name, fold)),
+                tuple(find_address(snapshot, name, device) for device in fold),
             )
 
 
-def _unlisted(moment: AgentSnapshot, resource: str) -> Iterator[Problem]:
+def _find_unlisted_problems(snapshot: AgentSnapshot, resource: str) -> Iterator[Problem]:
     """What has no place in the list. What only waits, as its entry says it should, is nobody's problem."""
-    alike: dict[str, list[str]] = {}
-    for one in moment.lists.unlisted:
-        if one.resource == resource and not _waits(moment, resource, one.key):
-            alike.setdefault(one.reason, []).append(one.place)
-    for reason, places in alike.items():
-        yield Problem(resource, "not listed", reason, (f"device-agent explain {resource}",), None, tuple(places))
+    locations_by_reason: dict[str, list[str]] = {}
+    for unlisted in snapshot.lists.unlisted:
+        if unlisted.resource == resource and not _is_not_ready(snapshot, resource, unlisted.key):
+            locations_by_reason.setdefault(unlisted.reason, []).append(unlisted.place)
+    for reason, locations in locations_by_reason.items():
+        yield Problem(resource, "not listed", reason, (f"device-agent explain {resource}",), None, tuple(locations))
 
 
-def _waits(moment: AgentSnapshot, resource: str, key: str) -> bool:
-    candidate = moment.candidates.get((resource, moment.lists.written.get(resource, "")), {}).get(key)
+def _is_not_ready(snapshot: AgentSnapshot, resource: str, key: str) -> bool:
+    candidate = snapshot.candidates.get((resource, snapshot.lists.written.get(resource, "")), {}).get(key)
     return candidate is not None and bool(candidate.waits)

@@ -14,116 +14,122 @@ from agent.core.report.problems import KUBELET, Problem, find_problems
 
 SCHEMA = "device-agent/status/1"
 _TIMES = frozenset({"time", "since", "loaded", "in_use_as_of", "up_seconds"})
-_CHANGES = 10  # that are told beside the status
-_UP = {True: "up", False: "down", None: None}
+_MAX_CHANGES = 10  # that are told beside the status
+_STATE_TEXTS = {True: "up", False: "down", None: None}
 
 
 def build_status_report(
-    moment: AgentSnapshot, only: str | None = None, devices: str | None = None
+    snapshot: AgentSnapshot, resource_filter: str | None = None, device_filter: str | None = None
 ) -> JsonObject | None:
     """All that there is to say; of one resource and the kubelet only, if one is named; None if there is no such one.
 
     devices: the resource whose devices are told one by one; None for all. There may be very many.
     """
-    lists = moment.lists.snapshots
-    if only is not None and only not in lists:
+    lists = snapshot.lists.snapshots
+    if resource_filter is not None and resource_filter not in lists:
         return None
-    found = [one for one in find_problems(moment) if only in (None, one.subject) or one.subject == KUBELET]
-    kubelet = moment.kubelet
+    problems = [
+        problem
+        for problem in find_problems(snapshot)
+        if resource_filter in (None, problem.subject) or problem.subject == KUBELET
+    ]
+    kubelet = snapshot.kubelet
     return {
         "schema": SCHEMA,
-        "time": format_timestamp(moment.wall_time),
-        "node": moment.node,
-        "version": moment.version,
-        "up_seconds": round(moment.current_time - moment.start_time, 3),
-        "verdict": "attention" if found else "well",
-        "attention": [_problem(moment, one) for one in found],
+        "time": format_timestamp(snapshot.wall_time),
+        "node": snapshot.node,
+        "version": snapshot.version,
+        "up_seconds": round(snapshot.current_time - snapshot.start_time, 3),
+        "verdict": "attention" if problems else "well",
+        "attention": [_build_problem_report(snapshot, problem) for problem in problems],
         "config": {
-            "digest": moment.configuration.digest,
-            "loaded": moment.format_time(moment.configuration.load_time),
-            "files": moment.configuration.file_count,
+            "digest": snapshot.configuration.digest,
+            "loaded": snapshot.format_time(snapshot.configuration.load_time),
+            "files": snapshot.configuration.file_count,
             "resources": len(lists),
-            "errors": moment.configuration.error_count,
-            "refused": moment.configuration.reload_error or None,
+            "errors": snapshot.configuration.error_count,
+            "refused": snapshot.configuration.reload_error or None,
         },
         "kubelet": {
-            "state": _UP[kubelet.up],
-            "since": moment.format_time(kubelet.since),
+            "state": _STATE_TEXTS[kubelet.up],
+            "since": snapshot.format_time(kubelet.since),
             "reason": kubelet.reason or None,
             "restarts": kubelet.restarts,
         },
         "streaming": sum(
-            state.phase is Phase.STREAMING for name, state in moment.states.items() if only in (None, name)
+            state.phase is Phase.STREAMING for name, state in snapshot.states.items() if resource_filter in (None, name)
         ),
-        "drained": _drained(moment, only),
+        "drained": _build_drain_reports(snapshot, resource_filter),
         "resources": [
-            build_resource_report(moment, one, devices=devices in (None, name))
-            for name, one in lists.items()
-            if only in (None, name)
+            build_resource_report(snapshot, device_list, devices=device_filter in (None, name))
+            for name, device_list in lists.items()
+            if resource_filter in (None, name)
         ],
-        "changes": _changes(moment, only),
+        "changes": _build_change_reports(snapshot, resource_filter),
     }
 
 
-def compute_revision(said: object) -> str:
+def compute_revision(status: object) -> str:
     """The same for statuses that differ in nothing but times: these are reckoned anew for each."""
-    return sha256(json.dumps(_timeless(said)).encode()).hexdigest()[:12]
+    return sha256(json.dumps(_strip_times(status)).encode()).hexdigest()[:12]
 
 
-def _timeless(said: object) -> object:
-    if isinstance(said, Mapping):
-        return {key: _timeless(value) for key, value in said.items() if key not in _TIMES}
-    return [*map(_timeless, said)] if isinstance(said, (list, tuple)) else said
+def _strip_times(element: object) -> object:
+    if isinstance(element, Mapping):
+        return {key: _strip_times(value) for key, value in element.items() if key not in _TIMES}
+    return [*map(_strip_times, element)] if isinstance(element, (list, tuple)) else element
 
 
-def _changes(moment: AgentSnapshot, only: str | None) -> list[JsonObject]:
+def _build_change_reports(snapshot: AgentSnapshot, resource_filter: str | None) -> list[JsonObject]:
     """What changed last of all that changed, oldest first."""
-    names = [name for name in moment.changes if only in (None, name[0])][-_CHANGES:]
-    last = [(moment.changes[name][-1], name) for name in names]
+    names = [name for name in snapshot.changes if resource_filter in (None, name[0])][-_MAX_CHANGES:]
+    latest_changes = [(snapshot.changes[name][-1], name) for name in names]
     return [
         {
-            "time": moment.format_time(one.at),
+            "time": snapshot.format_time(change.at),
             "resource": resource,
             "id": id,
-            "from": one.old.value if one.old else None,
-            "to": one.new.value if one.new else None,
-            "reason": one.reason or None,
+            "from": change.old.value if change.old else None,
+            "to": change.new.value if change.new else None,
+            "reason": change.reason or None,
         }
-        for one, (resource, id) in last  # noqa: A001  the API's own word
+        for change, (resource, id) in latest_changes  # noqa: A001  the API's own word
     ]
 
 
-def build_problem_reports(moment: AgentSnapshot) -> list[JsonObject]:
+def build_problem_reports(snapshot: AgentSnapshot) -> list[JsonObject]:
     """All that needs a person."""
-    return [_problem(moment, one) for one in find_problems(moment)]
+    return [_build_problem_report(snapshot, problem) for problem in find_problems(snapshot)]
 
 
-def _problem(moment: AgentSnapshot, one: Problem) -> JsonObject:
+def _build_problem_report(snapshot: AgentSnapshot, problem: Problem) -> JsonObject:
     return {
-        "subject": one.subject,
-        "what": one.state,
-        "devices": list(one.devices),
-        "places": list(one.locations),
-        "since": moment.format_time(one.since),
-        "reason": one.reason or None,
-        "means": one.effect or None,
-        "held_by": [build_holder_report(holder, ()) for holder in one.holders],
-        "next": list(one.next_steps),
+        "subject": problem.subject,
+        "what": problem.state,
+        "devices": list(problem.devices),
+        "places": list(problem.locations),
+        "since": snapshot.format_time(problem.since),
+        "reason": problem.reason or None,
+        "means": problem.effect or None,
+        "held_by": [build_holder_report(holder, ()) for holder in problem.holders],
+        "next": list(problem.next_steps),
     }
 
 
-def _drained(moment: AgentSnapshot, only: str | None) -> list[JsonObject]:
+def _build_drain_reports(snapshot: AgentSnapshot, resource_filter: str | None) -> list[JsonObject]:
     """All that a person has taken out of scheduling, also what is not there now; of one resource what it has."""
-    lists = moment.lists.snapshots
-    drained = moment.drains
-    whole: list[JsonObject] = [
+    lists = snapshot.lists.snapshots
+    drains = snapshot.drains
+    reports: list[JsonObject] = [
         {"resource": name, "place": None, "devices": [], "drained": build_drain_report(drain)}
-        for name, drain in drained.resources.items()
-        if only in (None, name)
+        for name, drain in drains.resources.items()
+        if resource_filter in (None, name)
     ]
-    for place, drain in drained.places.items():
-        found = find_devices(place, lists.values(), moment.candidates)
-        if only is None or any(resource == only for resource, _ in found):
-            devices = [device.id for _, device in found]
-            whole.append({"resource": None, "place": place, "devices": devices, "drained": build_drain_report(drain)})
-    return whole
+    for location, drain in drains.places.items():
+        matches = find_devices(location, lists.values(), snapshot.candidates)
+        if resource_filter is None or any(resource == resource_filter for resource, _ in matches):
+            devices = [device.id for _, device in matches]
+            reports.append(
+                {"resource": None, "place": location, "devices": devices, "drained": build_drain_report(drain)}
+            )
+    return reports
