@@ -185,7 +185,7 @@ class Agent:
         """
         sources = sorted({source.kind for spec in self.tracker.specs for source in spec.sources})
         self.status.doing = f"scanning {', '.join(sources)}" if sources else ""
-        told = self.tracker.assembly.snapshots
+        told = self.tracker.assembly.lists
         for snapshot in told.values():
             self.registry.publish(snapshot)
         # One that is taken out of the configuration, and held, may have been registered in either way.

@@ -37,7 +37,7 @@ class KernelEvents:
     def told(self, by: str, touched: DirtySet) -> None:
         """Events were told; if they were lost, that is everything."""
         self._counts.events[by] += 1
-        self._counts.overruns[by] += touched.everything
+        self._counts.overruns[by] += touched.is_full_rescan
         self._nudge(touched)
 
     async def run(self, listening: asyncio.Event) -> None:

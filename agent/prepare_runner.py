@@ -12,7 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from agent.core.entry.program import Command
-from agent.core.inventory.preconditions import gate_key
+from agent.core.inventory.preconditions import make_precondition_key
 from agent.core.inventory.prepare_programs import PrepareRequest
 from agent.core.language.safe_text import escape
 from agent.host import systemd
@@ -85,7 +85,7 @@ class PrepareRunner:
                 work.outcome = None
             work.entries = frozenset(entry for entry, _ in asked)
             work.names = tuple(sorted({one.name for _, one in asked})) or work.names
-            work.once = all(one.once for _, one in asked)
+            work.once = all(one.runs_once for _, one in asked)
             self._begin(command, work)
 
     def _begin(self, command: Command, work: _PrepareJob) -> None:
@@ -110,7 +110,7 @@ class PrepareRunner:
             if changed:
                 self._say(work, outcome)
             if changed or not outcome:  # only a look says whether its clause has ended: until then nothing is run again
-                await self._look(frozenset(map(gate_key, work.entries)))
+                await self._look(frozenset(map(make_precondition_key, work.entries)))
 
     async def _outcome(self, command: Command) -> str:
         try:

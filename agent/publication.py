@@ -12,7 +12,7 @@ from agent.core.inventory.device import DeviceList, Health
 from agent.core.inventory.dirty_set import DirtySet
 from agent.core.lists.build_lists import DeviceLists
 from agent.core.lists.expected_count import find_missing_devices
-from agent.core.lists.numa_topology import silence
+from agent.core.lists.numa_topology import find_withheld_topology
 from agent.host.inotify import PathWatch
 from agent.registration.resource_tasks import RegistrationOptions, ResourceTasks, way_of
 from agent.state.state_file import StateFile
@@ -66,13 +66,13 @@ class ListPublication:
         tracker = self._tracker
         self._answers.finish_look(tracker)
         self._status.published(before, assembly, first=first)
-        if (assembly.written, tracker.specs) != self._offered:
-            self._offered = assembly.written, tracker.specs
+        if (assembly.written_names, tracker.specs) != self._offered:
+            self._offered = assembly.written_names, tracker.specs
             self.offer(doubt=not first)
         self._status.silenced(
             {
-                name: silence(list_, tracker.look)
-                for name, list_ in assembly.snapshots.items()
+                name: find_withheld_topology(list_, tracker.look)
+                for name, list_ in assembly.lists.items()
                 if first or before.get(name) is not list_
             }
         )
@@ -82,7 +82,7 @@ class ListPublication:
         # What happened in these between the look that named them and now, nobody saw.
         if unseen := self._nodes.watch(tracker.directories):
             tracker.nudge(DirtySet(unseen))
-        for name in assembly.ending:
+        for name in assembly.ended_resources:
             self._offering.retire(name)
 
     def offer(self, *, doubt: bool = True) -> None:
@@ -90,7 +90,7 @@ class ListPublication:
 
         doubt: whether one can be new, and not only for us.
         """
-        ways = self.ways(self._tracker.assembly.written)
+        ways = self.ways(self._tracker.assembly.written_names)
         self._offering.keep(ways)
         if self._offering.add(ways) and doubt:
             self._held.assume_in_use()
@@ -102,14 +102,14 @@ class ListPublication:
 
     def update_polling(self) -> None:
         """Say whether something waits for pods to let go: a device that is Unhealthy or in a pod, a file."""
-        lists = self._tracker.assembly.snapshots.values()
-        unhealthy = any(list_.count(Health.UNHEALTHY) for list_ in lists)
-        self._held.want(unhealthy or bool(self._tracker.look.away) or self._devinfo.any)
+        lists = self._tracker.assembly.lists.values()
+        unhealthy = any(list_.count_ids(Health.UNHEALTHY) for list_ in lists)
+        self._held.want(unhealthy or bool(self._tracker.look.in_pod_keys) or self._devinfo.any)
 
     def save_state(self) -> None:
         """Have written what should outlast this life, if there is anything new in it."""
         if self._first:
             return
         assembly, known, drained = self._tracker.assembly, self._held.known, self._tracker.drained
-        fanned = {name: one.written for name, one in assembly.fanned.items()}
-        self._file.save(SavedState(assembly.snapshots, known, fanned, self._tracker.memory, self._boot, drained))
+        fanned = {name: one.written_name for name, one in assembly.generated_names.items()}
+        self._file.save(SavedState(assembly.lists, known, fanned, self._tracker.memory, self._boot, drained))

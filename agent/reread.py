@@ -14,16 +14,16 @@ from agent.core.grants.grant import GrantRefusedError, RefusalCause, RereadDevic
 from agent.core.grants.required_paths import cdi_names, mount_patterns, node_paths
 from agent.core.inventory.candidate import Candidate
 from agent.core.inventory.device import Device
-from agent.core.inventory.facts import Facts, Finder
-from agent.core.inventory.group_candidate import words_of
+from agent.core.inventory.facts import Facts, PartnerFinder
+from agent.core.inventory.group_candidate import make_member_facts
 from agent.core.inventory.inventory import Inventory
 from agent.core.inventory.member_facts import wrap_single_member
 from agent.core.inventory.partner_index import KnownPartners
 from agent.core.language.clause import Clause
 from agent.core.language.template import clean_id
 from agent.core.language.value import Absent, make_sort_key
-from agent.core.lists.list_builder import offered
-from agent.core.lists.resource_names import Offers
+from agent.core.lists.list_builder import make_device
+from agent.core.lists.resource_names import ResourceCandidates
 from agent.host.cdi_specs import SpecDirectories
 from agent.host.root import Root
 from agent.scanners import source_kinds
@@ -68,7 +68,7 @@ class CurrentInventory(Protocol):
         """The entries, in file order."""
 
     @property
-    def offers(self) -> Offers:
+    def offers(self) -> ResourceCandidates:
         """The candidates of the look, what fails as their fault."""
 
 
@@ -88,12 +88,12 @@ def find_device_requests(
 
 def _each(resource: str, devices: Mapping[Device, tuple[int, ...]], truth: CurrentInventory) -> Iterator[DeviceRequest]:
     for device, shares in devices.items():
-        found = truth.look.candidate(device.key)
+        found = truth.look.get_candidate(device.key)
         if found is None or found.resource != resource:
             raise GrantRefusedError(
                 RefusalCause.UNHEALTHY, f"{resource} {device.id}: it is not offered any more", device=device.id
             )
-        told = truth.offers.get((found.resource, found.written), {}).get(found.device.key, found)
+        told = truth.offers.get((found.resource, found.written_name), {}).get(found.device.key, found)
         yield DeviceRequest(device, shares, told, truth.specs[found.entry])
 
 
@@ -104,9 +104,9 @@ def _whole(
     slots = tuple(sorted(int(device.key.rpartition(":")[2]) for device in devices))
     offers = truth.offers.get((resource, spec.written_name), {})
     for found in sorted(offers.values(), key=lambda one: (make_sort_key(one.device.place), one.device.key)):
-        if not found.trouble:
+        if not found.reason:
             name = found.ids[0] if found.ids else found.device.name
-            device = offered(found, name, spec.slots.count if spec.slots else None)
+            device = make_device(found, name, spec.slots.count if spec.slots else None)
             yield DeviceRequest(device, slots, found, truth.specs[found.entry], known=False)
 
 
@@ -121,7 +121,7 @@ def reread_devices(
     """What the host says now of the devices asked for. Their partners are looked at, not looked for."""
     reader = HostReader(root, cdi, answers)
     partners = {who: partner for one in asked for who, partner in one.candidate.partners.items()}
-    ailing = {of: why for one in asked for of, why in one.candidate.ailing.items()}
+    ailing = {of: why for one in asked for of, why in one.candidate.unhealthy_partners.items()}
     finder = KnownPartners(reader, partners, ailing)
     same_partners = all(source_kinds.is_same_device(root, partner) for partner in partners.values())
     wanted = {key: (purpose.words(spec), tuple(purpose.conditions(spec))) for key, spec in specs_of(asked).items()}
@@ -137,33 +137,35 @@ def _anew(
     whens: Sequence[Clause],
     reader: HostReader,
     *,
-    finder: Finder,
+    finder: PartnerFinder,
     same_partners: bool,
 ) -> RereadDevice:
     device, candidate, spec = asked.device, asked.candidate, asked.spec
-    facts = {host.key: Facts(spec, host, reader, finder) for host in candidate.hosts}
+    facts = {host.key: Facts(spec, host, reader, finder) for host in candidate.host_devices}
     first = facts[candidate.device.key]
     group = candidate.group
-    fact = wrap_single_member(first) if group is None else words_of(spec.group or Grouping(), group, facts)
-    by_each = [] if group is None else [(host, fact.of(facts[host.key])) for host in group.members]
+    fact = wrap_single_member(first) if group is None else make_member_facts(spec.group or Grouping(), group, facts)
+    by_each = [] if group is None else [(host, fact.replace_first(facts[host.key])) for host in group.members]
     # What is listed Healthy had its id from these words.
     lead = next((one for one in facts.values() if one.device.place == device.lead), None if device.lead else first)
-    texts = [text.write(fact.of(lead)) for text in spec.id]
+    texts = [text.write(fact.replace_first(lead)) for text in spec.id]
     ids = {clean_id(text, spec.suffix_length) for text in texts if not isinstance(text, Absent)}
-    is_it = not asked.known or device.id in ids or (lead is None and candidate.is_known(device))
+    is_it = not asked.known or device.id in ids or (lead is None and candidate.has_id_of(device))
     all_words = [fact, *(one for _, one in by_each)]
     return RereadDevice(
         device,
         asked.shares,
         {word: fact(word) for word in words},
-        nodes={path: reader.node(path) for one in all_words for path in node_paths(spec, one)},
-        same=is_it and same_partners and all(source_kinds.is_same_device(root, host) for host in candidate.hosts),
-        mounts={pattern: reader.fits(pattern) for one in all_words for pattern in mount_patterns(spec, one)},
-        cdi={name: reader.cdi(name) for name in cdi_names(spec, fact)},
+        nodes={path: reader.find_node(path) for one in all_words for path in node_paths(spec, one)},
+        same=is_it
+        and same_partners
+        and all(source_kinds.is_same_device(root, host) for host in candidate.host_devices),
+        mounts={pattern: reader.find_paths(pattern) for one in all_words for pattern in mount_patterns(spec, one)},
+        cdi={name: reader.find_cdi_spec(name) for name in cdi_names(spec, fact)},
         each=tuple(
             RereadMember(
                 {word: one(word) for word in words},
-                group is None or host in group.matched,
+                group is None or host in group.matched_members,
                 copy_related_facts(whens, one),
             )
             for host, one in by_each

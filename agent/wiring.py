@@ -92,8 +92,8 @@ class AgentParts:
         self.held = DevicesInUse(
             settings.kubelet.pod_resources,
             remembered.held,
-            ours=lambda: self.tracker.assembly.snapshots.keys() | {spec.name for spec in self.tracker.specs},
-            listed=lambda: self.tracker.assembly.snapshots,
+            ours=lambda: self.tracker.assembly.lists.keys() | {spec.name for spec in self.tracker.specs},
+            listed=lambda: self.tracker.assembly.lists,
             changed=self._held_changed,
         )
         held: HeldIdSource = held_ids or self.held
@@ -200,7 +200,7 @@ class AgentParts:
         return frozenset(check.name for check in entry.checks) if entry else frozenset()
 
     def _evidence_of(self, change: Transition, check: str) -> str:
-        entry = self.tracker.assembly.written.get(change.resource) or change.resource
+        entry = self.tracker.assembly.written_names.get(change.resource) or change.resource
         ward = self.tracker.conditions.there.get(DeviceRef(entry, change.key))
         condition = ward.conditions.get(check) if ward else None
         return condition.evidence if condition else ""

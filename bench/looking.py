@@ -26,26 +26,26 @@ def main() -> None:
     prefix, configuration, repetitions = sys.argv[1], sys.argv[2], int(sys.argv[3])
     root, specs = Root(prefix), load(configuration).resources
     first, _ = run_look(root, specs, Inventory(), ALL_DIRTY)
-    devices = sum(map(len, first.listing.found.values()))
+    devices = sum(map(len, first.listing.devices.values()))
     told = build_lists(first, specs, frozenset(), {}, 0.0)
     gc.collect()
     gc.freeze()  # as the agent does once it is ready
 
     def event(kind: str) -> Callable[[], None]:
         """One device in the middle of a source's list was touched: what follows, up to the lists."""
-        found = next(found for source, found in first.listing.found.items() if source.kind == kind)
+        found = next(found for source, found in first.listing.devices.items() if source.kind == kind)
         touched = DirtySet(frozenset({found[len(found) // 2].directory}), frozenset({kind}))
 
         def follow() -> None:
             now, _ = run_look(root, specs, first, touched)
-            build_lists(now, specs, frozenset(), told.snapshots, 1.0, settled=told.settled)
+            build_lists(now, specs, frozenset(), told.lists, 1.0, unchanged_lists=told.unchanged_lists)
 
         return follow
 
     result = {
         "resources": len(specs),
         "devices": devices,
-        "taken": sum(len(snapshot.devices) for snapshot in told.snapshots.values()),
+        "taken": sum(len(snapshot.devices) for snapshot in told.lists.values()),
         "fresh": _cpu(lambda: run_look(root, specs, Inventory(), ALL_DIRTY), repetitions),
         "sweep": _cpu(lambda: run_look(root, specs, first, ALL_DIRTY), repetitions),
         "events": {kind: _cpu(event(kind), repetitions * 10) for kind in ("pci", "net", "usb", "drm")},

@@ -17,8 +17,8 @@ def test_the_last_changes_stay_oldest_first():
     for at in range(CHANGES + 10):
         history.record([turned("one", bool(at % 2))], float(at))
     changes = history.changes[A, "one"]
-    assert [change.at for change in changes] == [float(at) for at in range(10, CHANGES + 10)]
-    assert (changes[-1].new, changes[-1].reason) == (Health.HEALTHY, "why")
+    assert [change.time for change in changes] == [float(at) for at in range(10, CHANGES + 10)]
+    assert (changes[-1].new_health, changes[-1].reason) == (Health.HEALTHY, "why")
 
 
 def test_since_when_it_is_ill_outlasts_any_number_of_reasons():
@@ -30,7 +30,7 @@ def test_since_when_it_is_ill_outlasts_any_number_of_reasons():
         assert history.since(A, "one") == 1.0
     changes = history.changes[A, "one"]
     assert len(changes) == CHANGES
-    assert [change.at for change in changes[-2:]] == [2 * CHANGES - 2.0, 2 * CHANGES - 1.0]
+    assert [change.time for change in changes[-2:]] == [2 * CHANGES - 2.0, 2 * CHANGES - 1.0]
     history.record([turned("one", healthy=True)], 200.0)
     assert history.since(A, "one") == 200.0
 

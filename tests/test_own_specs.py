@@ -29,7 +29,7 @@ async def test_what_a_slow_sweep_finds_counts_once_it_ends(tmp_path, monkeypatch
     monkeypatch.setattr(files._files, "remove_except", sweep_slowly)
 
     async def renew(*resources):
-        now = SimpleNamespace(snapshots=dict.fromkeys(resources), written={})
+        now = SimpleNamespace(lists=dict.fromkeys(resources), written_names={})
         monkeypatch.setattr(files, "_begin", lambda *_: [])
         return await files.renew(now, (), {}, HeldIds(frozenset()))
 

@@ -7,7 +7,8 @@ import pytest
 
 AGENT = Path(__file__).parent.parent / "agent"
 SENTENCES = frozenset(
-    {"reason", "reasons", "fault", "faults", "trouble", "waits", "unfit", "unnamed", "ailing"}
+    {"reason", "reasons", "fault", "faults", "waits", "unfit", "ailing"}
+    | {"not_ready_reason", "unhealthy_reason", "missing_id_reason", "unhealthy_partners"}
     | {"unwritten", "deaf", "crowded", "notice"}
 )
 TAKES_APART = frozenset(
@@ -91,7 +92,7 @@ def test_no_module_decides_by_the_words_of_a_reason(path):
         "_NODE.search(reason)",
         're.search("x", str(one.fault))',
         'reason in {"a", "b"}',
-        'candidate.waits == f"waits for {x}"',
+        'candidate.not_ready_reason == f"waits for {x}"',
         'moment.unwritten.partition(": ")',
     ],
 )

@@ -23,13 +23,13 @@ MEMBERS = (Member("p1", "k1", "1", "0000:01:00.0"), Member("p2", "k2", "2", "1-1
 FULL = SavedState(
     {
         "example.com/a": snapshot(
-            listed("w", shuts=("pci:0000:01:00.1",), contested=True),
+            listed("w", exclusive_keys=("pci:0000:01:00.1",), has_contested_id=True),
             listed("x9", numa=(0, 1), nodes=(node(),)),
-            listed("x10", gone_since=5.0, reason="absent", health=Health.UNHEALTHY),
+            listed("x10", absent_since=5.0, reason="absent", health=Health.UNHEALTHY),
             listed("y", place="p\udcff", shares=4),
             listed("y", shares=8, first_share=4),
-            listed("z", members=MEMBERS[:1], missing_members=MEMBERS[1:], lead="p2", grouping="abc"),
-            listed("z", shares=2, suffix="::part-"),
+            listed("z", members=MEMBERS[:1], missing_members=MEMBERS[1:], lead="p2", grouping_digest="abc"),
+            listed("z", shares=2, share_suffix="::part-"),
         ),
         "example.com/empty": DeviceList("example.com/empty"),
     },
@@ -66,7 +66,7 @@ async def write(directory, *states):
 
 
 def as_remembered(device):
-    return replace(device, health=Health.UNHEALTHY, reason=NOT_SEEN, gone_since=None, nodes=())
+    return replace(device, health=Health.UNHEALTHY, reason=NOT_SEEN, absent_since=None, nodes=())
 
 
 async def test_what_is_written_is_read_back(tmp_path, caplog):
@@ -92,14 +92,14 @@ async def test_after_a_boot_nobody_was_well_and_what_fails_fails_on(tmp_path):
 async def test_after_a_boot_the_number_of_a_node_says_nothing(tmp_path):
     stamp = "c188:0 7"
     devices = (
-        listed("x", "/dev/x", key="node:c188:0", stamp=stamp),
-        listed("y", "node:pci-0/tty", key="/sys/devices/tty0", stamp=stamp),
-        listed("z", stamp=stamp),
+        listed("x", "/dev/x", key="node:c188:0", instance_id=stamp),
+        listed("y", "node:pci-0/tty", key="/sys/devices/tty0", instance_id=stamp),
+        listed("z", instance_id=stamp),
     )
     await write(tmp_path, SavedState({"example.com/a": snapshot(*devices)}, boot="one"))
     read = load(str(tmp_path), "two").lists["example.com/a"].devices
-    assert [(one.key, one.stamp) for one in read] == [("/dev/x", ""), ("/sys/devices/tty0", ""), ("key z", stamp)]
-    assert [one.stamp for one in load(str(tmp_path), "one").lists["example.com/a"].devices] == [stamp] * 3
+    assert [(one.key, one.instance_id) for one in read] == [("/dev/x", ""), ("/sys/devices/tty0", ""), ("key z", stamp)]
+    assert [one.instance_id for one in load(str(tmp_path), "one").lists["example.com/a"].devices] == [stamp] * 3
 
 
 @pytest.mark.parametrize(
@@ -165,8 +165,8 @@ async def test_what_is_equal_on_disk_is_not_written_again(tmp_path):
 @pytest.mark.parametrize(
     "change",
     [
-        *({"place": "p2"}, {"key": "k2"}, {"stamp": "2"}, {"numa": (1,)}, {"id": "y"}),
-        {"grouping": "abc", "missing_members": MEMBERS},
+        *({"place": "p2"}, {"key": "k2"}, {"instance_id": "2"}, {"numa": (1,)}, {"id": "y"}),
+        {"grouping_digest": "abc", "missing_members": MEMBERS},
     ],
 )
 async def test_every_change_is_written(tmp_path, change):
@@ -270,7 +270,7 @@ def entries(*changes):
 
 def test_the_good_content_is_good(tmp_path, caplog):
     (tmp_path / "state.json").write_text(json.dumps(content()))
-    assert load(str(tmp_path)).lists["r"].find("x") is not None
+    assert load(str(tmp_path)).lists["r"].find_device("x") is not None
     assert not caplog.records
 
 

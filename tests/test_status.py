@@ -12,7 +12,7 @@ from agent.config.toml.finding import Finding, Severity
 from agent.core.grants.held_ids import Holder
 from agent.core.inventory.device import Health
 from agent.core.lists.build_lists import DeviceLists
-from agent.core.lists.transitions import BLIP
+from agent.core.lists.transitions import BLIP_REASON
 from agent.core.message_id import NOTICE, MessageId
 from agent.core.reason import NO_REASON, Reason, ReasonCause
 from agent.core.registration_phase import Phase
@@ -73,22 +73,22 @@ def test_who_has_it_is_said_when_it_fails_and_only_then(status, caplog):
 
 def test_a_blip_is_said_counted_and_remembered_and_is_no_change_of_health(status, caplog):
     caplog.set_level(logging.INFO)
-    told(status, listed("x", stamp="1"), listed("z", stamp="1"), first=True)
-    told(status, listed("x", stamp="2"), listed("z", stamp="2"))
-    told(status, listed("x", stamp="2"), listed("z", stamp="2"))
+    told(status, listed("x", instance_id="1"), listed("z", instance_id="1"), first=True)
+    told(status, listed("x", instance_id="2"), listed("z", instance_id="2"))
+    told(status, listed("x", instance_id="2"), listed("z", instance_id="2"))
     assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
-        ("WARNING", f"example.com/a x: Healthy → Healthy: {BLIP} (held by ml/train)"),
-        ("INFO", f"example.com/a z: Healthy → Healthy: {BLIP}"),
+        ("WARNING", f"example.com/a x: Healthy → Healthy: {BLIP_REASON} (held by ml/train)"),
+        ("INFO", f"example.com/a z: Healthy → Healthy: {BLIP_REASON}"),
     ]
     assert (status._counts.blips, status._counts.transitions) == ({A: 2}, {})
-    assert [change.reason for change in status.history.changes[A, "x"]] == [BLIP]
+    assert [change.reason for change in status.history.changes[A, "x"]] == [BLIP_REASON]
 
 
 def test_history_and_counts_are_of_the_same_changes(status):
     told(status, listed("x"), first=True)
     told(status, ill("x", "absent"))
     told(status, ill("x", "heat"))
-    assert [(change.new, change.reason) for change in status.history.changes[A, "x"]] == [
+    assert [(change.new_health, change.reason) for change in status.history.changes[A, "x"]] == [
         (Health.UNHEALTHY, "absent"),
         (Health.UNHEALTHY, "heat"),
     ]

@@ -25,7 +25,7 @@ from agent.core.grants.limit import exceeded
 from agent.core.grants.parse_request import parse_ids
 from agent.core.inventory.device import Device, HostDevice
 from agent.core.inventory.dirty_set import DirtySet
-from agent.core.lists.iommu_exclusive import held_as
+from agent.core.lists.iommu_exclusive import format_iommu_reason
 from agent.counters import Counters
 from agent.host.cdi_specs import SpecDirectories
 from agent.host.daemon_thread import start_in_thread
@@ -174,13 +174,13 @@ class Allocation:
                 raise GrantRefusedError(
                     RefusalCause.UNHEALTHY, f"{resource} {found.device.id}: {why}", device=found.device.id
                 )
-        hosts = {host.key: host for one in asked for host in one.candidate.hosts}
+        hosts = {host.key: host for one in asked for host in one.candidate.host_devices}
         try:
             if self._at_hand(asked):
                 chosen = reread_devices(self._root, asked, self._cdi, answers=self._answers)
             else:
                 chosen = await self._read_aside(resource, asked, hosts)
-            grant = build_grant(spec, ids, chosen, snapshot.offered, resource=resource)
+            grant = build_grant(spec, ids, chosen, snapshot.id_count, resource=resource)
             self._in_specs(resource, chosen)
         except GrantRefusedError as refused:
             if refused.cause in MISSING:
@@ -210,12 +210,14 @@ class Allocation:
         if not devices or not any(one.prestart for one in self._truth.specs if one.name == spec.name):
             return
         # What is in the pod already the host cannot reach.
-        there = (one for one in find_device_requests(resource, spec, devices, self._truth) if not one.candidate.away)
+        there = (
+            one for one in find_device_requests(resource, spec, devices, self._truth) if not one.candidate.is_in_pod
+        )
         asked = [one for one in there if one.spec.prestart]
         if asked and self._programs:
-            hosts = {host.key: host for one in asked for host in one.candidate.hosts}
+            hosts = {host.key: host for one in asked for host in one.candidate.host_devices}
             chosen = await self._read_aside(resource, asked, hosts, STARTING)
-            await run_before_start(resource, chosen, asked=len(ids), offered=snapshot.offered)
+            await run_before_start(resource, chosen, asked=len(ids), offered=snapshot.id_count)
 
     def prefer(self, resource: str, available: Sequence[str], must_include: Sequence[str], size: int) -> Sequence[str]:
         """Which of the available ids a container had better get; empty where nothing can be preferred."""
@@ -239,7 +241,7 @@ class Allocation:
             holder = self._reserved.holder([device], ids, self._held) or holder_of(device, ids, listed, self._held)
             if holder:
                 raise GrantRefusedError(
-                    RefusalCause.UNHEALTHY, f"{resource} {device.id}: {held_as(holder)}", device=device.id
+                    RefusalCause.UNHEALTHY, f"{resource} {device.id}: {format_iommu_reason(holder)}", device=device.id
                 )
         self._reserved.grant(resource, devices, ids)
 
@@ -325,7 +327,7 @@ class Allocation:
 
 def _elsewhere(asked: DeviceRequest) -> bool:
     """Whether the host does not show the device itself, for a pod has it."""
-    return asked.candidate.away and not asked.spec.moved_words
+    return asked.candidate.is_in_pod and not asked.spec.moved_words
 
 
 def _begun(since: float | None) -> str:

@@ -225,7 +225,7 @@ class DevicesInUse:
         known, ids = self._ids.get(name, (None, frozenset[str]()))
         if known is not snapshot:
             whole = (device.id for device in snapshot.devices if device.shares is None)
-            shared = (device.ids() for device in snapshot.devices if device.shares is not None)
+            shared = (device.list_ids() for device in snapshot.devices if device.shares is not None)
             ids = frozenset(chain(whole, *shared))
             self._ids[name] = snapshot, ids
         return ids

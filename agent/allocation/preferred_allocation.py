@@ -36,7 +36,7 @@ class PreferredAllocation:
     def _stock(self, resource: str, spec: ResourceSpec | None) -> ChoicePool:
         """What there is to choose from, worked out once for each list and what the look made of its devices."""
         written = spec.written_name if spec else ""
-        found = self._truth.look.candidates().get((resource, written), {})
+        found = self._truth.look.get_resource_candidates().get((resource, written), {})
         seen = self._registry.current(resource), found, self._truth.specs
         known = self._stocks.get(resource)
         if known is None or any(one is not other for one, other in zip(known[0], seen, strict=True)):

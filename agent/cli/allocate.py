@@ -63,8 +63,8 @@ def run(arguments: argparse.Namespace) -> int:
     seen = take_dry_run(Root(arguments.root), configuration.resources, configuration.settings.paths.cdi)
     name = arguments.resource
     as_json = arguments.output == "json"
-    if name not in seen.lists.written:
-        near = find_nearest(name, seen.lists.written)
+    if name not in seen.lists.written_names:
+        near = find_nearest(name, seen.lists.written_names)
         hint = f"; nearest: {near}" if near else ""
         return fail(arguments, f"{name}: no such resource{hint}", NO_SUCH_NAME)
     try:
@@ -101,7 +101,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _nearest(ids: Sequence[str], seen: DryRun, resource: str) -> str:
     """Which id may have been meant; empty if none is like it."""
-    there = [id for device in seen.device_lists[resource].devices for id in device.ids()]  # noqa: A001
+    there = [id for device in seen.device_lists[resource].devices for id in device.list_ids()]  # noqa: A001
     unknown = next((id for id in ids if id not in there), "")  # noqa: A001
     near = find_nearest(unknown, there)
     return f"; nearest: {near}" if near else ""
@@ -159,7 +159,7 @@ def _said(grant: Grant, form: str, spec: GeneratedSpec | None, *, as_json: bool)
 def _title(seen: DryRun, grant: Grant, pool: _Pool) -> str:
     """Which ids, of how many, where they are, and what they were preferred by."""
     listed = seen.device_lists[grant.resource]
-    found = [found[0] for id in grant.ids if (found := listed.find(id))]  # noqa: A001  the API's own word
+    found = [found[0] for id in grant.ids if (found := listed.find_device(id))]  # noqa: A001  the API's own word
     nodes = sorted({node for device in found for node in device.numa})
     numa = f", NUMA {' '.join(map(str, nodes))}" if nodes else ""
     many = len({split_share(id)[0] for id in grant.ids})  # noqa: A001  the API's own word

@@ -188,7 +188,9 @@ def _as_json(inventory: HostReport, spec: ResourceSpec) -> dict[str, object]:
                 "file": step.origin.file if step.origin else None,
                 "line": step.origin.line if step.origin else None,
                 "left": step.remaining,
-                "fell": [{"name": item.host.name, "here": turned.mismatch.here} for item, turned in step.mismatches],
+                "fell": [
+                    {"name": item.host.name, "here": turned.mismatch.facts_text} for item, turned in step.mismatches
+                ],
             }
             for step in build_match_steps(inventory, spec)
         ],
@@ -202,7 +204,7 @@ def _as_json(inventory: HostReport, spec: ResourceSpec) -> dict[str, object]:
             for device in inventory.find_listed_devices(spec)
         ],
         "no_topology": [
-            {"resource": name, "lacking": [*silent.lacking], "having": silent.having}
+            {"resource": name, "lacking": [*silent.ids_without_node], "having": silent.device_count}
             for name in inventory.find_resource_names(spec)
             if (silent := inventory.withheld_topology.get(name)) is not None
         ],

@@ -14,7 +14,7 @@ from agent.core.entry.joins import DerivedWord, Join
 from agent.core.entry.partner_checks import PartnerChecks
 from agent.core.entry.query import ProbeSpec
 from agent.core.entry.resource_spec import NODE_NUMBER, Source
-from agent.core.inventory.member_facts import ALL_OF, split_member_word
+from agent.core.inventory.member_facts import MEMBER_LISTS, split_member_word
 from agent.core.language.glob import PatternError
 from agent.core.language.value import Value, ValueType
 from agent.core.struct import MutableStruct, Struct, field, replace
@@ -171,7 +171,7 @@ class Scope(MutableStruct):
         if word.startswith("options.") and not self.table:
             return self._find_option(spot, word, mark)
         head, member_word = split_member_word(word)
-        if not self.table and (head in ALL_OF or head in self.member_names):
+        if not self.table and (head in MEMBER_LISTS or head in self.member_names):
             return self._find_member_word(spot, head, member_word, mark)
         if self.entry_words is not None and not self.table:
             if (signature := self.entry_words.find_signature(word)) is not None:
@@ -245,7 +245,11 @@ class Scope(MutableStruct):
             word in self.entry_words.list_names() or self.entry_words.is_joined(word)
         )
         return (
-            is_entry_word or word in GRANT_WORDS or word in self.member_names or word in ALL_OF or self.has_word(word)
+            is_entry_word
+            or word in GRANT_WORDS
+            or word in self.member_names
+            or word in MEMBER_LISTS
+            or self.has_word(word)
         )
 
     def has_word(self, word: str) -> bool:
@@ -265,11 +269,11 @@ class Scope(MutableStruct):
         if isinstance(mark, TextPiece) and word:
             mark = TextPiece(mark.at + len(head) + 1, mark.length - len(head) - 1)
         member_scope = replace(self, member_names=set())
-        table = self.source.kind if self.source and head in ALL_OF else ""
+        table = self.source.kind if self.source and head in MEMBER_LISTS else ""
         signature = WordSignature(ValueType.TEXT, varies=not self.is_single, table=table)
         if word:
             inner_head = split_member_word(word)[0]
-            if inner_head in ALL_OF:
+            if inner_head in MEMBER_LISTS:
                 self.report(
                     spot.make_error(
                         "unknown-word", f"{head} has no word {inner_head}", f"write {inner_head}", mark=mark
@@ -284,7 +288,7 @@ class Scope(MutableStruct):
                 self.report(spot.make_error("unknown-word", message, f"write {word}", mark=mark))
                 return None
             signature = word_signature
-        return replace(signature, is_list=signature.is_list or head in ALL_OF, varies_by_member=False)
+        return replace(signature, is_list=signature.is_list or head in MEMBER_LISTS, varies_by_member=False)
 
     def _find_grant_word(self, spot: FilePosition, word: str, mark: FindingMark) -> WordSignature | None:
         if word in GRANT_WORDS:

@@ -19,7 +19,7 @@ from agent.core.inventory.device import Device, DeviceList
 from agent.core.inventory.dirty_set import ALL_DIRTY, DirtySet
 from agent.core.language.safe_text import escape
 from agent.core.lists.device_lookup import find_devices
-from agent.core.lists.transitions import transitions
+from agent.core.lists.transitions import find_transitions
 from agent.core.report.device_report import JsonObject, build_device_report
 from agent.core.report.explain_report import build_explain_report
 from agent.core.report.status_report import build_status_report as status_of
@@ -40,7 +40,7 @@ def commands(configured: ActiveConfig, agent: Agent) -> Mapping[str, Answering]:
         name, check = request.get("device"), request.get("check")
         if not isinstance(name, str) or not (check is None or isinstance(check, str)):
             return {"error": "clear asks for a device, and perhaps for a check"}
-        found = find_devices(name, agent.tracker.assembly.snapshots.values(), agent.tracker.offers)
+        found = find_devices(name, agent.tracker.assembly.lists.values(), agent.tracker.offers)
         cleared = [await agent.tracker.clear(resource, device, check) for resource, device in found]
         return {"devices": [_after(agent, *one, checks) for one, checks in zip(found, cleared, strict=True)]}
 
@@ -54,7 +54,7 @@ def commands(configured: ActiveConfig, agent: Agent) -> Mapping[str, Answering]:
 
     async def drain(request: Mapping[str, Any]) -> Answer:
         name = _text(request.get("name")) or ""
-        there = bool(meant(agent, name)) or name in agent.tracker.assembly.snapshots
+        there = bool(meant(agent, name)) or name in agent.tracker.assembly.lists
         remembered = await drains.drain(agent, name, _text(request.get("reason")) or "") if there else False
         return {"found": there, "remembered": remembered, "devices": await _devices(name)}
 
@@ -83,14 +83,14 @@ def commands(configured: ActiveConfig, agent: Agent) -> Mapping[str, Answering]:
         if not chosen:
             there = ", ".join(sorted(map(str, sources))) or "none"
             return {"error": f"no entry has a source {escape(named or '')}; there are {there}"}
-        began, before = time.monotonic(), agent.tracker.assembly.snapshots
+        began, before = time.monotonic(), agent.tracker.assembly.lists
         agent.tracker.nudge(ALL_DIRTY if named is None else DirtySet(sources=frozenset(chosen)))
         await agent.tracker.looked()
-        after = agent.tracker.assembly.snapshots
-        changes = [one for name in after for one in transitions(before.get(name, DeviceList(name)), after[name])]
+        after = agent.tracker.assembly.lists
+        changes = [one for name in after for one in find_transitions(before.get(name, DeviceList(name)), after[name])]
         return {
             "sources": sorted(map(str, chosen)),
-            "host_devices": sum(len(agent.tracker.look.listing.found.get(source, ())) for source in chosen),
+            "host_devices": sum(len(agent.tracker.look.listing.devices.get(source, ())) for source in chosen),
             "changes": [escape(str(change)) for change in changes],
             "seconds": round(time.monotonic() - began, 3),
         }
@@ -110,7 +110,7 @@ async def _status(agent: Agent, request: Mapping[str, Any]) -> Answer:
         moment = await capture(agent)
         said = await asyncio.to_thread(status_of, moment, resource, devices)
         if said is None:
-            return {"error": f"no such resource; there are {', '.join(moment.lists.snapshots) or 'none'}"}
+            return {"error": f"no such resource; there are {', '.join(moment.lists.lists) or 'none'}"}
         now = await asyncio.to_thread(compute_revision, said)
         left = until - time.monotonic()
         if now != request.get("unlike") or left <= 0:
@@ -128,8 +128,8 @@ def _text(said: object) -> str | None:
 
 def _after(agent: Agent, resource: str, device: Device, cleared: frozenset[str]) -> Answer:
     """What a device is like after some checks of it were cleared."""
-    list_ = agent.tracker.assembly.snapshots.get(resource) or DeviceList(resource)
-    now = next((other for other in list_.devices if other.form == device.form), None)
+    list_ = agent.tracker.assembly.lists.get(resource) or DeviceList(resource)
+    now = next((other for other in list_.devices if other.share_base == device.share_base), None)
     return {
         "resource": resource,
         "id": device.id,

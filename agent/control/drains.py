@@ -16,7 +16,7 @@ async def drain(agent: Agent, name: str, reason: str) -> bool:
     """Take a resource, or what a name means, out of scheduling; whether that outlasts a restart."""
     how = Drain(shorten(escape(reason), REASON_LIMIT), round(time.time(), 3))
     before = agent.tracker.drained
-    if name in agent.tracker.assembly.snapshots:
+    if name in agent.tracker.assembly.lists:
         return await agent.drain(before.with_resource(name, how))
     return await agent.drain(before.with_places({device.places[0] for _, device in meant(agent, name)}, how))
 
@@ -32,7 +32,7 @@ async def undrain(agent: Agent, name: str) -> bool:
 
 def meant(agent: Agent, name: str) -> list[ResourceDevice]:
     """The devices that a name means; of a resource, all that it has."""
-    lists = agent.tracker.assembly.snapshots
+    lists = agent.tracker.assembly.lists
     if name in lists:
         return [ResourceDevice(name, device) for device in lists[name].devices]
     return find_devices(name, lists.values(), agent.tracker.offers)

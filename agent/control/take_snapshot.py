@@ -45,7 +45,7 @@ async def capture(agent: Agent) -> AgentSnapshot:
         lists=tracker.assembly,
         states=dict(status.resources),
         streams={
-            name: Stream(agent.registry.streams(name), agent.registry.told(name)) for name in tracker.assembly.snapshots
+            name: Stream(agent.registry.streams(name), agent.registry.told(name)) for name in tracker.assembly.lists
         },
         kubelet=status.kubelet,
         drains=tracker.drained,

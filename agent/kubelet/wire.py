@@ -107,7 +107,7 @@ class ListEncoder:
         rest = _state(device.health is Health.HEALTHY, device.numa)
         if device.shares is None:
             return _field(device.id, rest)
-        return b"".join([_field(share, rest) for share in device.ids()])
+        return b"".join([_field(share, rest) for share in device.list_ids()])
 
 
 def refusal(refused: GrantRefusedError) -> GRPCError:
@@ -126,7 +126,7 @@ def _same(one: Device, other: Device) -> bool:
         one.health is other.health
         and one.numa == other.numa
         and one.shares == other.shares
-        and one.mark == other.mark
+        and one.share_mark == other.share_mark
         and one.first_share == other.first_share
     )
 

@@ -101,7 +101,7 @@ def _extract_captures(path: str, pattern: Glob | None) -> CapturedWords:
 
 def is_affected(source: Source, previous: SourceListing, dirty_set: DirtySet) -> bool:
     """See `Scanner.concerns`: an event of the class or bus that a pattern goes through, a path on the way or found."""
-    if dirty_set.everything:
+    if dirty_set.is_full_rescan:
         return True
     if any(_is_event_relevant(glob, dirty_set) for glob in source.arguments):
         return True
@@ -160,7 +160,7 @@ def _make_listed_device(
             else None
         )
     previous = previous_devices.get(path)
-    if previous and (previous.stamp, previous.directory) == (instance_id, directory):
+    if previous and (previous.instance_id, previous.directory) == (instance_id, directory):
         return previous
     bus_path = build_bus_path(cache, directory)
     location = (

@@ -92,7 +92,7 @@ def _make_device(cache: LookCache, minors: tuple[str, ...], previous_devices: di
     directory = minors[0]
     instance_id = " ".join(cache.root.read_instance_id(minor) for minor in minors)
     previous = previous_devices.get(directory)
-    if previous and previous.stamp == instance_id:
+    if previous and previous.instance_id == instance_id:
         return previous
     name = directory.rpartition("/")[2]
     location = f"{KIND}:{build_bus_path(cache, directory) or name}"

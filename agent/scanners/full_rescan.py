@@ -8,7 +8,7 @@ from agent.core.entry.resource_spec import ResourceSpec
 from agent.core.inventory.dirty_set import ALL_DIRTY, DirtySet
 from agent.core.inventory.inventory import Inventory
 from agent.core.inventory.listing import Listing, find_changed_devices
-from agent.core.inventory.preconditions import gate_key
+from agent.core.inventory.preconditions import make_precondition_key
 from agent.scanners.host_reader import HostReader
 from agent.scanners.read_history import ReadHistory
 
@@ -20,14 +20,14 @@ def find_changes(
 
     Beside that what is in `touched`, and the gates, which also wait for programs.
     """
-    history = previous.memory
+    history = previous.read_history
     if not isinstance(history, ReadHistory) or not history.is_valid_for(specs):
         return ALL_DIRTY
     changed = {(device.source, device.key) for device in find_changed_devices(previous.listing, listing)}
     differences = reader.reread(history.looks, changed)
     if differences is None:
         return ALL_DIRTY
-    gates = (gate_key(entry) for entry, spec in enumerate(specs) if spec.gate or spec.prepare)
+    gates = (make_precondition_key(entry) for entry, spec in enumerate(specs) if spec.gate or spec.prepare)
     return differences | DirtySet(
         dirty_set.paths, dirty_set.subsystems, sources=dirty_set.sources, keys=dirty_set.keys.union(gates)
     )
@@ -37,7 +37,7 @@ def build_read_history(
     specs: Sequence[ResourceSpec], current: Inventory, reader: HostReader, previous: Inventory, *, is_rescan: bool
 ) -> ReadHistory | None:
     """What the next sweep is to ask; None if it is to judge everything. `swept`: whether this was one."""
-    previous_history = previous.memory if isinstance(previous.memory, ReadHistory) else None
+    previous_history = previous.read_history if isinstance(previous.read_history, ReadHistory) else None
     if is_rescan:
         rescans = (
             previous_history.rescans + 1 if previous_history is not None and previous_history.is_valid_for(specs) else 0

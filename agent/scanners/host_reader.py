@@ -11,7 +11,7 @@ from agent.core.entry.cdi import Specs
 from agent.core.entry.query import ProbeSpec, Query, QueryResult
 from agent.core.inventory.device import DeviceNode, HostDevice, MatchedPath
 from agent.core.inventory.dirty_set import DirtySet
-from agent.core.inventory.preconditions import is_gate
+from agent.core.inventory.preconditions import is_precondition_key
 from agent.core.language.glob import Glob, find_literal_prefix
 from agent.core.language.value import Absent, Scalar, Value, make_sort_key
 from agent.host.cdi_specs import SpecDirectories
@@ -47,7 +47,7 @@ class HostReader:
         self._files: dict[str, str | Absent] = {}
         self._paths_by_key: dict[str, set[str]] = {}
 
-    def fact(self, device: HostDevice, word: str) -> Value | Absent:
+    def read_fact(self, device: HostDevice, word: str) -> Value | Absent:
         """What a word or path says of a device; both are known good since the configuration was loaded.
 
         Raises:
@@ -65,40 +65,42 @@ class HostReader:
             reads.facts[word] = value
         return value
 
-    def things(self, device: HostDevice, word: str) -> tuple[HostDevice, ...] | Absent:
+    def find_related_devices(self, device: HostDevice, word: str) -> tuple[HostDevice, ...] | Absent:
         """What a relation or a many leads to."""
-        return self._get_or_read(device, ("things", word), self._follow_relation)
+        return self._get_or_read(device, ("find_related_devices", word), self._follow_relation)
 
-    def texts(self, device: HostDevice, path: str) -> Sequence[str | Absent] | Absent:
+    def read_texts(self, device: HostDevice, path: str) -> Sequence[str | Absent] | Absent:
         """What each file says that fits a path."""
-        return self._get_or_read(device, ("texts", path), self._read_texts)
+        return self._get_or_read(device, ("read_texts", path), self._read_texts)
 
-    def names(self, device: HostDevice, path: str) -> Sequence[str] | Absent:
+    def list_names(self, device: HostDevice, path: str) -> Sequence[str] | Absent:
         """The names of what fits a path."""
-        return self._get_or_read(device, ("names", path), self._list_names)
+        return self._get_or_read(device, ("list_names", path), self._list_names)
 
-    def text(self, path: str) -> str | Absent:
+    def read_text(self, path: str) -> str | Absent:
         """What a file says, wherever it is."""
         if path not in self._files:
             data = self._root.read_head(path, _FILE_LIMIT)
             self._files[path] = data if isinstance(data, Absent) else data.decode(errors="replace")
         return self._files[path]
 
-    def directories(self, device: HostDevice, path: str, pattern: Glob | None = None) -> Sequence[HostDevice] | Absent:
+    def list_directories(
+        self, device: HostDevice, path: str, pattern: Glob | None = None
+    ) -> Sequence[HostDevice] | Absent:
         """The directories that fit a path, as devices."""
-        return self._get_or_read(device, ("directories", path, pattern), self._make_directory_devices)
+        return self._get_or_read(device, ("list_directories", path, pattern), self._make_directory_devices)
 
-    def node(self, path: str) -> DeviceNode | Absent:
+    def find_node(self, path: str) -> DeviceNode | Absent:
         """The device node that a path leads to."""
         return self._cache.find_node(path)
 
-    def fits(self, pattern: str) -> tuple[MatchedPath, ...] | Absent:
+    def find_paths(self, pattern: str) -> tuple[MatchedPath, ...] | Absent:
         """What there is that fits a mount's pattern."""
         if pattern not in self._fits:
             self._fits[pattern] = self._match_paths(pattern)
         return self._fits[pattern]
 
-    def cdi(self, name: str) -> str | Absent:
+    def find_cdi_spec(self, name: str) -> str | Absent:
         """The CDI spec that has a device of that name."""
         if name not in self._cdi_results:
             if self._specs is None:
@@ -111,15 +113,15 @@ class HostReader:
         """Where CDI specs are looked for."""
         return self._cdi.directories
 
-    def answer(self, device: HostDevice, query: Query) -> QueryResult:
+    def get_query_result(self, device: HostDevice, query: Query) -> QueryResult:
         """What is known of an inquiry about a device."""
-        return self._get_or_read(device, ("answer", query), self._get_query_result)
+        return self._get_or_read(device, ("get_query_result", query), self._get_query_result)
 
-    def reported(self, device: HostDevice, probe: ProbeSpec, field: str) -> Scalar | Absent:
+    def get_probe_field(self, device: HostDevice, probe: ProbeSpec, field: str) -> Scalar | Absent:
         """What a probe reports of a device as a field."""
-        return self._get_or_read(device, ("reported", probe, field), self._get_probe_field)
+        return self._get_or_read(device, ("get_probe_field", probe, field), self._get_probe_field)
 
-    def consulted(self, device: HostDevice) -> frozenset[str]:
+    def get_read_paths(self, device: HostDevice) -> frozenset[str]:
         """The directories and nodes that this device's facts came from, so far."""
         return frozenset(self._get_device_reads(device).paths)
 
@@ -142,15 +144,17 @@ class HostReader:
                 elif not self._is_unchanged(reads):
                     keys.add(key)
                     paths.update(reads.own_paths)
-                    if not reads.own_paths and not is_gate(key):
+                    if not reads.own_paths and not is_precondition_key(key):
                         return None
-            paths.update(path for path, node in look.nodes.items() if self.node(path) != node)
+            paths.update(path for path, node in look.nodes.items() if self.find_node(path) != node)
             paths.update(
-                find_literal_prefix(pattern)[0] for pattern, fits in look.fits.items() if self.fits(pattern) != fits
+                find_literal_prefix(pattern)[0]
+                for pattern, fits in look.fits.items()
+                if self.find_paths(pattern) != fits
             )
-            if any(self.cdi(name) != spec for name, spec in look.specs.items()):
+            if any(self.find_cdi_spec(name) != spec for name, spec in look.specs.items()):
                 paths.update(self.cdi_directories)
-            if any(self.text(path) != text for path, text in look.files.items()):
+            if any(self.read_text(path) != text for path, text in look.files.items()):
                 return None
         return DirtySet(frozenset(paths), keys=frozenset(keys))
 
@@ -158,7 +162,7 @@ class HostReader:
         """Whether a thing answers as it did."""
         device = reads.device
         for word, previous in reads.facts.items():
-            current = self.fact(device, word)
+            current = self.read_fact(device, word)
             if current is not previous and current != previous:
                 return False
         return all(

@@ -69,14 +69,14 @@ def scan(root: Root, source: Source, previous: SourceListing, dirty_set: DirtySe
 def is_affected(source: Source, previous: SourceListing, dirty_set: DirtySet) -> bool:
     """See `Scanner.concerns`: a path that may fit or lead there, what a link led to; any, if one leads nowhere."""
     paths = tuple(path for path in dirty_set.paths if path.startswith("/dev"))
-    if dirty_set.everything or not paths:
-        return dirty_set.everything
+    if dirty_set.is_full_rescan or not paths:
+        return dirty_set.is_full_rescan
     literals = tuple(map(get_literal_prefix, source.arguments))
     return (
         any(path.startswith(literals) for path in paths)
         or any(prefix.startswith(paths) for prefix in literals)
         or any(not is_glob(o.path) or o.path not in source.arguments for o in previous.skipped_paths)
-        or not set(paths).isdisjoint([device.real for device in previous.devices])
+        or not set(paths).isdisjoint([device.real_node for device in previous.devices])
     )
 
 
@@ -106,19 +106,19 @@ def list_directories(root: Root, source: Source, listing: SourceListing) -> froz
                 paths = expand(root, "", parts[:index])
                 result.update(path for path in paths if isinstance(path, str))
     for device in listing.devices:
-        if device.real != device.name:
-            result.add(device.real.rpartition("/")[0])
+        if device.real_node != device.name:
+            result.add(device.real_node.rpartition("/")[0])
     return frozenset(result)
 
 
 def _find_dirty_names(source: Source, previous: SourceListing, dirty_set: DirtySet) -> frozenset[str] | None:
     """The names whose node may differ from before: touched ones, links to these, all oddities. None: any may."""
-    if dirty_set.everything or previous == SourceListing():
+    if dirty_set.is_full_rescan or previous == SourceListing():
         return None
     paths = {path for path in dirty_set.paths if path.startswith("/dev")}
     if any(_is_parent_path(glob, path) for glob in source.arguments for path in paths):
         return None
-    paths.update([device.name for device in previous.devices if device.real in paths])
+    paths.update([device.name for device in previous.devices if device.real_node in paths])
     paths.update(o.path for o in previous.skipped_paths if any(matches_path(glob, o.path) for glob in source.arguments))
     return frozenset(paths)
 
@@ -170,7 +170,11 @@ def _make_devices(
         node, instance_id = entry
         previous = previous_devices.get(path)
         directory = _find_directory(root, node)  # of a node that was made before its driver came there is none yet
-        if previous and (previous.real, previous.stamp, previous.directory) == (node.path, instance_id, directory):
+        if previous and (previous.real_node, previous.instance_id, previous.directory) == (
+            node.path,
+            instance_id,
+            directory,
+        ):
             devices.append(previous)
             continue
         bus_path = build_bus_path(cache, directory) if directory else ""

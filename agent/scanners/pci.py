@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from agent.core.inventory.device import HostDevice, pci_key
+from agent.core.inventory.device import HostDevice, make_pci_key
 from agent.core.inventory.listing import SkippedPath
 from agent.core.language.value import Absent
 from agent.scanners.pci_words import PCI
@@ -21,7 +21,7 @@ def _make_device(cache: LookCache, path: str, previous_devices: Mapping[str, Hos
     if not PCI_ADDRESS.fullmatch(name):
         return SkippedPath(path, "is no PCI address")
     previous = previous_devices.get(name)
-    if previous and not cache.root.prefix and cache.root.read_instance_id(previous.directory) == previous.stamp:
+    if previous and not cache.root.prefix and cache.root.read_instance_id(previous.directory) == previous.instance_id:
         return previous  # the kernel gives no inode of sysfs twice, and lists no two by one name
     directory = cache.root.resolve_device(path)
     if isinstance(directory, Absent):
@@ -29,9 +29,9 @@ def _make_device(cache: LookCache, path: str, previous_devices: Mapping[str, Hos
     instance_id = cache.root.read_instance_id(directory)
     if not instance_id:
         return SkippedPath(path, DISAPPEARED_REASON)
-    if previous and (previous.stamp, previous.directory) == (instance_id, directory):
+    if previous and (previous.instance_id, previous.directory) == (instance_id, directory):
         return previous
-    return HostDevice(KIND, pci_key(name), name, name, directory, "", instance_id)
+    return HostDevice(KIND, make_pci_key(name), name, name, directory, "", instance_id)
 
 
 scan, is_affected, is_same_device, list_directories = make_scanner_functions(lambda _: KIND, lambda _: _make_device)

@@ -50,7 +50,7 @@ class DeviceReads:
         device = self.device
         if not device.node:
             return (device.directory,) if device.directory else ()
-        return tuple(filter(None, (device.directory, device.node, device.real)))
+        return tuple(filter(None, (device.directory, device.node, device.real_node)))
 
 
 class LookReads(Struct):

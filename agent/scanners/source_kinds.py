@@ -90,20 +90,20 @@ def _scan_sources(root: Root, sources: Iterable[Source], previous: Listing | Non
     skipped_paths: dict[Source, tuple[SkippedPath, ...]] = {}
     directories: dict[Source, frozenset[str]] = {}
     for source in dict.fromkeys(sources):
-        is_known = previous is not None and source in previous.found
+        is_known = previous is not None and source in previous.devices
         previous_source = _get_source_listing(previous, source)
         scanner = KINDS[source.kind]
         is_full_scan = not is_known or source in dirty_set.sources
         if previous is not None and not is_full_scan and not scanner.is_affected(source, previous_source, dirty_set):
             devices[source], skipped_paths[source] = previous_source
-            directories[source] = previous.directories[source]
+            directories[source] = previous.watched_directories[source]
             continue
         try:
             current = scanner.scan(root, source, previous_source, ALL_DIRTY if is_full_scan else dirty_set)
         except OSError as error:
             current = SourceListing(
                 previous_source.devices,
-                (SkippedPath(error.filename or str(source), f"cannot be read: {error}", failed=True),),
+                (SkippedPath(error.filename or str(source), f"cannot be read: {error}", is_source_failure=True),),
             )
         devices[source], skipped_paths[source] = current
         directories[source] = scanner.list_directories(root, source, current)
@@ -125,4 +125,4 @@ def list_watched_directories(root: Root, sources: Iterable[Source]) -> frozenset
 def _get_source_listing(listing: Listing | None, source: Source) -> SourceListing:
     if listing is None:
         return SourceListing()
-    return SourceListing(listing.found.get(source, ()), listing.oddities.get(source, ()))
+    return SourceListing(listing.devices.get(source, ()), listing.skipped_paths.get(source, ()))

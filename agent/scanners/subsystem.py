@@ -45,7 +45,7 @@ def make_device_factory(
         if (
             previous
             and not root.prefix
-            and root.read_directory_instance_id(previous.directory) == previous.stamp.partition(" ")[0]
+            and root.read_directory_instance_id(previous.directory) == previous.instance_id.partition(" ")[0]
         ):
             return previous  # the kernel gives no inode of sysfs twice, and lists no two by one name
         directory = root.resolve_device(path)
@@ -63,7 +63,7 @@ def make_device_factory(
             f" {properties['MAJOR']}:{properties['MINOR']}" if "MAJOR" in properties and "MINOR" in properties else ""
         )
         instance_id = f"{inode}{number}"
-        if previous and (previous.stamp, previous.directory) == (instance_id, directory):
+        if previous and (previous.instance_id, previous.directory) == (instance_id, directory):
             return previous
         node = properties.get("DEVNAME", "")
         node = node if not node or node.startswith("/dev/") else f"/dev/{node}"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from agent.core.entry.resource_spec import Source
-from agent.core.inventory.device import HostDevice, pci_key
+from agent.core.inventory.device import HostDevice, make_pci_key
 from agent.core.inventory.dirty_set import DirtySet
 from agent.core.inventory.listing import SkippedPath
 from agent.core.language.value import Absent
@@ -62,7 +62,7 @@ def get_list_paths(subsystem: str) -> tuple[str, str]:
 def may_have_changed(subsystem: str, dirty_set: DirtySet) -> bool:
     """Whether devices of a subsystem may have come or gone."""
     return (
-        dirty_set.everything
+        dirty_set.is_full_rescan
         or subsystem in dirty_set.subsystems
         or any(path.startswith(get_list_paths(subsystem)) for path in dirty_set.paths)
     )
@@ -75,14 +75,14 @@ def list_watched_directories(root: Root, subsystem: str) -> frozenset[str]:
 
 def is_same_device(root: Root, device: HostDevice) -> bool:
     """See `Scanner.same`: its directory in sysfs was not made anew."""
-    return root.read_instance_id(device.directory) == device.stamp.partition(" ")[0]
+    return root.read_instance_id(device.directory) == device.instance_id.partition(" ")[0]
 
 
 def make_device_key(cache: LookCache, directory: str) -> str:
     """What a device is known by, whichever source sees it."""
     name = directory.rpartition("/")[2]
     if PCI_ADDRESS.fullmatch(name) and cache.read_link_name(f"{directory}/subsystem") == "pci":
-        return pci_key(name)
+        return make_pci_key(name)
     return directory
 
 
@@ -94,7 +94,7 @@ def list_names(root: Root, subsystem: str, previous: SourceListing) -> tuple[str
     if not isinstance(names, Absent):
         return list_path, names
     if names.unreadable:
-        return SourceListing(previous.devices, (SkippedPath(list_path, names.reason, failed=True),))
+        return SourceListing(previous.devices, (SkippedPath(list_path, names.reason, is_source_failure=True),))
     return SourceListing((), (SkippedPath(list_path, "is not there"),))
 
 
@@ -168,7 +168,7 @@ def _find_named(devices: Sequence[HostDevice], name: str) -> HostDevice | None:
 
 def _find_dirty_names(subsystem: str, previous: SourceListing, dirty_set: DirtySet) -> frozenset[str] | None:
     """The names that may lead elsewhere than before; None: any may."""
-    if dirty_set.everything or not previous.devices or len(dirty_set.paths) > _DIRTY_LIMIT:
+    if dirty_set.is_full_rescan or not previous.devices or len(dirty_set.paths) > _DIRTY_LIMIT:
         return None
     list_paths = get_list_paths(subsystem)
     names: set[str] = set()

@@ -15,9 +15,9 @@ from agent.core.entry.resource_spec import ResourceSpec
 from agent.core.inventory.candidate import Candidate
 from agent.core.inventory.device import Device, DeviceList, Health
 from agent.core.lists.build_lists import DeviceLists
-from agent.core.lists.list_builder import offered
+from agent.core.lists.list_builder import make_device
 from agent.core.lists.list_inputs import HeldIds
-from agent.core.lists.resource_names import Offers
+from agent.core.lists.resource_names import ResourceCandidates
 from agent.core.reason import Reason
 from agent.core.struct import MutableStruct, field, replace
 from agent.host.cdi_spec_file import SpecFiles
@@ -63,20 +63,20 @@ class _Now(NamedTuple):
         if self.slots is not None:
             for one in self.found.values():
                 spec = specs[one.entry]
-                if spec.via and not one.trouble:
+                if spec.via and not one.reason:
                     name = one.ids[0] if one.ids else one.device.name
-                    yield DeviceRequest(offered(one, name, self.slots), (), one, spec, known=False)
+                    yield DeviceRequest(make_device(one, name, self.slots), (), one, spec, known=False)
             return
         for device in self.snapshot.devices:
             found = self.found.get(device.key)
-            if found is None or found.away:  # in a pod: what it had stays
+            if found is None or found.is_in_pod:  # in a pod: what it had stays
                 continue
             if device.health is Health.HEALTHY and specs[found.entry].via:
                 yield DeviceRequest(device, (), found, specs[found.entry])
 
     def kept(self) -> Iterator[Device]:
         """The devices that stay as they are in the spec, where nothing newer can be said of them."""
-        return (device for device in self.snapshot.devices if self.held is None or self.held.holds(device))
+        return (device for device in self.snapshot.devices if self.held is None or self.held.is_held(device))
 
 
 class Kept:
@@ -122,7 +122,7 @@ class GeneratedSpecs:
         self._stirred()
 
     async def renew(
-        self, assembly: DeviceLists, specs: Sequence[ResourceSpec], offers: Offers, held: HeldIds
+        self, assembly: DeviceLists, specs: Sequence[ResourceSpec], offers: ResourceCandidates, held: HeldIds
     ) -> Faults:
         """Have all specs say what those lists need, and why some devices have none."""
         loop = asyncio.get_running_loop()
@@ -137,18 +137,18 @@ class GeneratedSpecs:
         own = {spec.name: spec for spec in specs if not spec.is_addition}
         await self._sweep(assembly)
         begun: list[asyncio.Future[WrittenSpec]] = []
-        for resource, written in assembly.written.items():
+        for resource, written in assembly.written_names.items():
             if (written or resource) in vias:
                 slots, found = own[written or resource].slots, offers.get((resource, written), _NONE)
-                now = _Now(assembly.snapshots[resource], found, slots.count if slots else None)
+                now = _Now(assembly.lists[resource], found, slots.count if slots else None)
                 begun += self._begin(resource, now, specs)
-        for resource, snapshot in assembly.snapshots.items():
-            if (assembly.written.get(resource) or resource) not in vias and self._has(resource):
+        for resource, snapshot in assembly.lists.items():
+            if (assembly.written_names.get(resource) or resource) not in vias and self._has(resource):
                 begun += self._begin(resource, _Now(snapshot, _NONE, held=held), specs)
         if begun:
             await asyncio.wait(begun, timeout=ANSWER_SECONDS)
         faults = {resource: self._ended(resource) for resource in self._of}
-        for resource in self._of.keys() - assembly.snapshots.keys():
+        for resource in self._of.keys() - assembly.lists.keys():
             del self._of[resource]
         if any(faults.values()):
             self.next_at = loop.time() + AGAIN_SECONDS
@@ -176,7 +176,7 @@ class GeneratedSpecs:
 
         One that takes long is not waited for, and what it finds counts once it ends: then there is something to renew.
         """
-        names = frozenset(assembly.snapshots)
+        names = frozenset(assembly.lists)
         if self._files is None or (self._sweeping is None and names == self._swept):
             return
         self._kept.names = frozenset(map(make_file_name, names))  # a sweep that has begun leaves what is new, too
@@ -222,7 +222,7 @@ class GeneratedSpecs:
         return {"": f"its CDI spec: the host did not answer within {ANSWER_SECONDS:g} s"}
 
 
-def with_faults(offers: Offers, faults: Faults, specs: Sequence[ResourceSpec]) -> Offers:
+def with_faults(offers: ResourceCandidates, faults: Faults, specs: Sequence[ResourceSpec]) -> ResourceCandidates:
     """Candidates, those without a spec that have to have one with that as their fault."""
     changed = dict(offers)
     for (resource, written), candidates in offers.items():
@@ -234,4 +234,6 @@ def with_faults(offers: Offers, faults: Faults, specs: Sequence[ResourceSpec]) -
 
 def _with_fault(one: Candidate, key: str, why: Mapping[str, str], specs: Sequence[ResourceSpec]) -> Candidate:
     reason = why.get(key) or why.get("", "")
-    return replace(one, fault=Reason.of(reason)) if reason and not one.trouble and specs[one.entry].via else one
+    return (
+        replace(one, unhealthy_reason=Reason.of(reason)) if reason and not one.reason and specs[one.entry].via else one
+    )

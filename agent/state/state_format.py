@@ -12,8 +12,8 @@ from agent.core.entry.resource_spec import SHARE_MARK
 from agent.core.health.check_states import By
 from agent.core.health.drain_overlay import Drain, DrainSet
 from agent.core.health.saved_checks import SavedChecks
-from agent.core.inventory.device import SUFFIX, Device, DeviceList, Health, Member, list_order
-from agent.core.inventory.hardware import is_node, unnumbered
+from agent.core.inventory.device import SHARE_SUFFIX, Device, DeviceList, Health, Member, make_list_sort_key
+from agent.core.inventory.hardware import get_key_without_number, is_device_node
 from agent.core.language.template import ID_LIMIT
 from agent.core.reason import Reason
 from agent.core.struct import Struct, field, replace
@@ -79,15 +79,15 @@ def _remembered(device: Device) -> dict[str, object]:
         "id": device.id,
         "place": device.place,
         "key": device.key,
-        "stamp": device.stamp,
+        "stamp": device.instance_id,
         "numa": list(device.numa),
         "shares": device.shares,
         "first_share": device.first_share,
-        **({} if not device.grouping else _grouped(device)),
-        **({} if not device.carried else {"carried": list(device.carried)}),
-        **({} if not device.contested else {"contested": True}),
-        **({} if device.suffix == SHARE_MARK else {"suffix": device.suffix}),
-        **({} if not device.shuts else {"shuts": list(device.shuts)}),
+        **({} if not device.grouping_digest else _grouped(device)),
+        **({} if not device.moved_words else {"carried": list(device.moved_words)}),
+        **({} if not device.has_contested_id else {"contested": True}),
+        **({} if device.share_suffix == SHARE_MARK else {"suffix": device.share_suffix}),
+        **({} if not device.exclusive_keys else {"shuts": list(device.exclusive_keys)}),
     }
 
 
@@ -97,7 +97,7 @@ def _grouped(device: Device) -> dict[str, object]:
         "members": list(map(list, device.members)),
         "lost": list(map(list, device.missing_members)),
         "lead": device.lead,
-        "grouping": device.grouping,
+        "grouping": device.grouping_digest,
     }
 
 
@@ -111,12 +111,12 @@ def from_json(content: Any) -> SavedState:  # noqa: ANN401  JSON is anything
     if content["version"] != VERSION:
         raise ValueError(f"version {content['version']}")
     lists = {
-        name: DeviceList(name, tuple(sorted(map(_device, _typed(devices, list)), key=list_order)))
+        name: DeviceList(name, tuple(sorted(map(_device, _typed(devices, list)), key=make_list_sort_key)))
         for name, devices in _typed(content["lists"], dict).items()
     }
-    devices = sorted((device for list_ in lists.values() for device in list_.devices), key=list_order)
+    devices = sorted((device for list_ in lists.values() for device in list_.devices), key=make_list_sort_key)
     for device, following in pairwise(devices):
-        if device.form == following.form and following.first_share < (device.shares or 1):
+        if device.share_base == following.share_base and following.first_share < (device.shares or 1):
             raise ValueError(f"{device.id} is in it twice")
     held = frozenset(_typed(id, str) for id in _typed(content["held"], list))  # noqa: A001  the API's own word
     said = _typed(content.get("fanned", {}), dict)
@@ -141,10 +141,10 @@ def rebooted(lists: Mapping[str, DeviceList]) -> dict[str, DeviceList]:
 
 
 def _without_number(device: Device) -> Device:
-    if not is_node(device):
+    if not is_device_node(device):
         return device
-    members = tuple(member._replace(stamp="", key=unnumbered(member)) for member in device.members)
-    return replace(device, stamp="", key=unnumbered(device), members=members)
+    members = tuple(member._replace(instance_id="", key=get_key_without_number(member)) for member in device.members)
+    return replace(device, instance_id="", key=get_key_without_number(device), members=members)
 
 
 def _by(entries: Any, kind: type[T]) -> By[T]:  # noqa: ANN401  JSON is anything
@@ -183,7 +183,7 @@ def _device(entry: Any) -> Device:  # noqa: ANN401  JSON is anything
     if any(node < 0 for node in numa):
         raise ValueError(f"{id} has NUMA nodes {numa}")
     suffix = _typed(entry.get("suffix", SHARE_MARK), str)
-    if not SUFFIX.fullmatch(suffix):
+    if not SHARE_SUFFIX.fullmatch(suffix):
         raise ValueError(f"{id} has shares behind {suffix[:ID_LIMIT]!r}")
     return Device(
         id=id,
@@ -194,15 +194,15 @@ def _device(entry: Any) -> Device:  # noqa: ANN401  JSON is anything
         numa=numa,
         shares=shares,
         first_share=first,
-        stamp=_typed(entry["stamp"], str),
+        instance_id=_typed(entry["stamp"], str),
         members=_members(entry.get("members", [])),
         missing_members=_members(entry.get("lost", [])),
         lead=_typed(entry.get("lead", ""), str),
-        grouping=_typed(entry.get("grouping", ""), str),
-        suffix=suffix,
-        shuts=tuple(_typed(key, str) for key in _typed(entry.get("shuts", []), list)),
-        carried=tuple(_typed(word, str) for word in _typed(entry.get("carried", []), list)),
-        contested=_typed(entry.get("contested", False), bool),
+        grouping_digest=_typed(entry.get("grouping", ""), str),
+        share_suffix=suffix,
+        exclusive_keys=tuple(_typed(key, str) for key in _typed(entry.get("shuts", []), list)),
+        moved_words=tuple(_typed(word, str) for word in _typed(entry.get("carried", []), list)),
+        has_contested_id=_typed(entry.get("contested", False), bool),
     )
 
 

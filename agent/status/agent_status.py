@@ -17,7 +17,7 @@ from agent.core.inventory.device import DeviceList, Health
 from agent.core.language.safe_text import escape, format_count, shorten
 from agent.core.lists.build_lists import DeviceLists
 from agent.core.lists.numa_topology import WithheldTopology
-from agent.core.lists.transitions import STORM, Transition, transitions
+from agent.core.lists.transitions import MAX_TRANSITION_LINES, Transition, find_transitions
 from agent.core.message_id import NOTICE, MessageId, fields
 from agent.core.reason import Reason, ReasonCause
 from agent.core.registration_phase import Phase
@@ -104,7 +104,7 @@ class Status:
         if old.phase is Phase.REGISTERING is not phase:
             self._counts.registrations[resource, _result(phase, reason)] += 1
         if phase is Phase.STREAMING:
-            count = self.lists.get(resource, DeviceList(resource)).offered
+            count = self.lists.get(resource, DeviceList(resource)).id_count
             words = resource, old.phase.value, format_count(count, "device")
             log.info("%s: %s → streaming: %s", *words, extra=_moved(MessageId.STREAMING, resource, old, new))
             self._complaints.pop(resource, None)
@@ -117,24 +117,24 @@ class Status:
 
     def published(self, before: Mapping[str, DeviceList], assembly: DeviceLists, *, first: bool) -> None:
         """New lists are out; the `first` of a life are no transitions."""
-        self.lists = assembly.snapshots
+        self.lists = assembly.lists
         if not first:
-            for name, after in assembly.snapshots.items():
+            for name, after in assembly.lists.items():
                 if (old := before.get(name, DeviceList(name))) is not after:
-                    changes = list(transitions(old, after))
+                    changes = list(find_transitions(old, after))
                     told = self._told(changes)
                     self.history.record(changes, time.monotonic())
                     for one in changes:
-                        if one.blip:
+                        if one.is_blip:
                             self._counts.blips[name] += 1
-                        if one.new is not None and one.new is not one.old:
-                            self._counts.transitions[name, one.new.value] += 1
+                        if one.new_health is not None and one.new_health is not one.old_health:
+                            self._counts.transitions[name, one.new_health.value] += 1
                     log_transitions(told, self._holders)
         self._stir()
 
     def _told(self, changes: Sequence[Transition]) -> list[LoggedTransition]:
         """Transitions of one resource with what is known beside them, where each is said."""
-        if not changes or len(changes) > STORM:
+        if not changes or len(changes) > MAX_TRANSITION_LINES:
             return [*map(LoggedTransition, changes)]
         checks = self._checks(changes[0].resource)
         told = []
@@ -162,7 +162,7 @@ class Status:
                     log.info("%s: the NUMA nodes of its devices are told again", name)
             elif self._silent.get(name) != silence:
                 self._silent[name] = silence
-                log.warning("%s: %s", name, escape(silence.said))
+                log.warning("%s: %s", name, escape(silence.text))
 
     def ready(self) -> None:
         """Everything that should listen does."""
@@ -200,8 +200,8 @@ class Status:
 
     def line(self) -> str:
         """The status in one line, as `systemctl status` shows it."""
-        total = sum(snapshot.offered for snapshot in self.lists.values())
-        healthy = sum(snapshot.count(Health.HEALTHY) for snapshot in self.lists.values())
+        total = sum(snapshot.id_count for snapshot in self.lists.values())
+        healthy = sum(snapshot.count_ids(Health.HEALTHY) for snapshot in self.lists.values())
         devices = f"{format_count(total, 'device')}, all Healthy"
         if healthy < total:
             devices = f"{healthy:,} of {format_count(total, 'device')} Healthy: {self._first_unhealthy()}"
@@ -234,7 +234,7 @@ class Status:
         found = [
             (device.reason.cause is ReasonCause.DRAIN, f"{name} {device.id}: {device.reason}")
             for name, list_ in self.lists.items()
-            if list_.count(Health.UNHEALTHY)
+            if list_.count_ids(Health.UNHEALTHY)
             for device in list_.devices
             if device.health is Health.UNHEALTHY
         ]

@@ -6,19 +6,19 @@ from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import TypeAlias
 
-from agent.core.lists.transitions import Change, Transition
+from agent.core.lists.transitions import Transition, TransitionRecord
 
 CHANGES = 50  # of one device
 DEVICES = 10_000
 
-Changes: TypeAlias = Mapping[tuple[str, str], tuple[Change, ...]]  # by resource and id, oldest first
+Changes: TypeAlias = Mapping[tuple[str, str], tuple[TransitionRecord, ...]]  # by resource and id, oldest first
 
 
 class History:
     """Remembers the last changes of each device, and of those devices that changed last."""
 
     def __init__(self) -> None:
-        self._changes: dict[tuple[str, str], tuple[Change, ...]] = {}
+        self._changes: dict[tuple[str, str], tuple[TransitionRecord, ...]] = {}
 
     def record(self, transitions: Iterable[Transition], now: float) -> None:
         """Remember what changed at that monotonic time."""
@@ -28,14 +28,14 @@ class History:
             kept = before[1 - CHANGES :]
             if len(kept) < len(before) and not any(map(_turned, kept)) and _turned(before[0]):
                 kept = (before[0], *kept[1:])  # since when it is as it is, however often its reason changed since
-            self._changes[name] = (*kept, Change(now, one.old, one.new, one.reason, one.check))
+            self._changes[name] = (*kept, TransitionRecord(now, one.old_health, one.new_health, one.reason, one.check))
         for name in list(islice(self._changes, max(0, len(self._changes) - DEVICES))):
             del self._changes[name]
 
     def since(self, resource: str, id: str) -> float | None:  # noqa: A002  the API's own word
         """Since when a device has the health it has; none if it has not changed since the agent started."""
         changes = self._changes.get((resource, id), ())
-        return next((one.at for one in reversed(changes) if _turned(one)), None)
+        return next((one.time for one in reversed(changes) if _turned(one)), None)
 
     @property
     def changes(self) -> Changes:
@@ -43,5 +43,5 @@ class History:
         return dict(self._changes)
 
 
-def _turned(change: Change) -> bool:
-    return change.old is not change.new
+def _turned(change: TransitionRecord) -> bool:
+    return change.old_health is not change.new_health

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from agent.core.grants.held_ids import Holders
 from agent.core.inventory.device import Health, split_share
 from agent.core.language.safe_text import escape
-from agent.core.lists.transitions import STORM, Transition
+from agent.core.lists.transitions import MAX_TRANSITION_LINES, Transition
 from agent.core.message_id import NOTICE, MessageId, fields
 
 log = logging.getLogger("agent")
@@ -28,12 +28,12 @@ class LoggedTransition(NamedTuple):
 
 def log_transitions(told: Sequence[LoggedTransition], holders: Callable[[], Holders]) -> None:
     """Log transitions of one resource; more at once than a person reads are one line."""
-    if len(told) > STORM:
+    if len(told) > MAX_TRANSITION_LINES:
         _at_once([one.change for one in told])
         return
     for one in told:
         change = one.change
-        touched = (change.blip or change.new is Health.UNHEALTHY) and change.old is Health.HEALTHY
+        touched = (change.is_blip or change.new_health is Health.UNHEALTHY) and change.old_health is Health.HEALTHY
         pods = _pods(change, holders()) if touched else ()
         held = f" (held by {', '.join(pods)})" if pods else ""
         log.log(
@@ -46,8 +46,8 @@ def log_transitions(told: Sequence[LoggedTransition], holders: Callable[[], Hold
                 resource=change.resource,
                 device=change.id,
                 address=escape(change.place),
-                **{"from": change.old.value if change.old else None},
-                to=change.new.value if change.new else None,
+                **{"from": change.old_health.value if change.old_health else None},
+                to=change.new_health.value if change.new_health else None,
                 reason=escape(change.reason),
                 pod=escape(" ".join(pods)),
                 since=one.since,
@@ -58,7 +58,7 @@ def log_transitions(told: Sequence[LoggedTransition], holders: Callable[[], Hold
 
 
 def _at_once(changes: Sequence[Transition]) -> None:
-    worse = sum(change.new is not Health.HEALTHY for change in changes)
+    worse = sum(change.new_health is not Health.HEALTHY for change in changes)
     log.warning(
         "%s: %d devices changed at once: %d Healthy, %d not; the first: %s",
         changes[0].resource,
@@ -71,13 +71,13 @@ def _at_once(changes: Sequence[Transition]) -> None:
 
 
 def _kind(change: Transition) -> MessageId:
-    if change.blip:
+    if change.is_blip:
         return MessageId.BLIP
-    if change.new is None:
+    if change.new_health is None:
         return MessageId.GONE
-    if change.new is Health.UNHEALTHY:
+    if change.new_health is Health.UNHEALTHY:
         return MessageId.UNHEALTHY
-    return MessageId.HEALTHY if change.old is Health.UNHEALTHY else MessageId.LISTED
+    return MessageId.HEALTHY if change.old_health is Health.UNHEALTHY else MessageId.LISTED
 
 
 def _level(change: Transition) -> int:

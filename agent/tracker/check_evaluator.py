@@ -19,9 +19,9 @@ from agent.core.health.saved_checks import SavedChecks, SavedChecksBuilder, reme
 from agent.core.inventory.candidate import Candidate
 from agent.core.inventory.device import Device
 from agent.core.inventory.inventory import Inventory
-from agent.core.inventory.partner_health import every_check
+from agent.core.inventory.partner_health import list_checks
 from agent.core.language.value import Absent
-from agent.core.lists.resource_names import Offers
+from agent.core.lists.resource_names import ResourceCandidates
 from agent.core.struct import Struct, replace
 
 
@@ -99,7 +99,7 @@ class CheckEvaluator:
         return self._concluded.conditions.next_at
 
     @property
-    def offers(self) -> Offers:
+    def offers(self) -> ResourceCandidates:
         """The candidates of the look that was concluded last, what fails and what is drained as their fault."""
         return self._overlay.offers
 
@@ -113,7 +113,7 @@ class CheckEvaluator:
         stirred, self._stirred = self._stirred, set()
         before = self._concluded
         self._concluded = evaluate(
-            before, look.candidates(), entries, now, self._apart, journal=self.journal, stirred=stirred
+            before, look.get_resource_candidates(), entries, now, self._apart, journal=self.journal, stirred=stirred
         )
         if self._concluded is not before:
             self.answers.update(self._concluded.answers)
@@ -126,7 +126,7 @@ class CheckEvaluator:
     def restless(self, candidates: Iterable[Candidate]) -> bool:
         """Whether a check of one of these is about to turn: another answer counts, though it says the same."""
         there = self._concluded.conditions.there
-        for one in (one for candidate in candidates for one in every_check(candidate)):
+        for one in (one for candidate in candidates for one in list_checks(candidate)):
             ward = there.get(DeviceRef(one.entry, one.device_key))
             condition = ward.conditions.get(one.check.name) if ward else None
             if condition is None or condition.early or condition.since is not None:

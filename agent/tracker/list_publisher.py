@@ -12,8 +12,8 @@ from agent.core.inventory.device import Device, DeviceList
 from agent.core.inventory.inventory import Inventory
 from agent.core.lists.build_lists import DeviceLists, build_lists
 from agent.core.lists.list_inputs import HeldIds
-from agent.core.lists.missing_members import forgotten
-from agent.core.lists.resource_names import GeneratedName, Offers, map_names_to_entries
+from agent.core.lists.missing_members import forget_missing_members
+from agent.core.lists.resource_names import GeneratedName, ResourceCandidates, map_names_to_entries
 from agent.core.struct import replace
 from agent.registry import Registry
 from agent.specs.generated_specs import GeneratedSpecs, with_faults
@@ -54,7 +54,7 @@ class ListPublisher:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         names = {name: GeneratedName(written) for name, written in fanned.items()}
-        self.assembly = DeviceLists(dict(told), written=map_names_to_entries(specs, names), fanned=names)
+        self.assembly = DeviceLists(dict(told), written_names=map_names_to_entries(specs, names), generated_names=names)
         self._registry = registry
         self._own_specs = own_specs
         self._held = held
@@ -64,18 +64,18 @@ class ListPublisher:
 
     def drop(self, resource: str) -> None:
         """Forget the list of a resource that is served no more."""
-        self._put({name: list_ for name, list_ in self.assembly.snapshots.items() if name != resource})
+        self._put({name: list_ for name, list_ in self.assembly.lists.items() if name != resource})
 
     def forget_lost(self, resource: str, device: Device) -> bool:
         """Forget what a device of several host devices has lost; whether it had."""
-        lists = self.assembly.snapshots
-        list_ = forgotten(lists[resource], device, self._held()) if resource in lists else None
+        lists = self.assembly.lists
+        list_ = forget_missing_members(lists[resource], device, self._held()) if resource in lists else None
         if list_ is not None:
             self._put({**lists, resource: list_})
         return list_ is not None
 
     async def publish(
-        self, look: Inventory, specs: Sequence[ResourceSpec], offers: Offers, begun: float | None
+        self, look: Inventory, specs: Sequence[ResourceSpec], offers: ResourceCandidates, begun: float | None
     ) -> None:
         """Tell the registry what there is now; a device that moves leaves its old list before it joins the new.
 
@@ -83,20 +83,20 @@ class ListPublisher:
         begun: when the change began that this tells.
         """
         while True:
-            told = self.assembly.snapshots
+            told = self.assembly.lists
             made = await self._assembled(look, specs, offers)
-            if self.assembly.snapshots is not told:
+            if self.assembly.lists is not told:
                 continue  # something was forgotten meanwhile
             self.assembly = made
             changed = [
                 snapshot.resource
-                for snapshot in self.assembly.snapshots.values()
+                for snapshot in self.assembly.lists.values()
                 if self._registry.publish(snapshot, begun)
             ]
             for _ in ("the streams write", "what they wrote is sent"):  # which goes before all else
                 await asyncio.sleep(0)
             self._published(told, self.assembly)
-            if not self.assembly.moving:
+            if not self.assembly.awaits_delivery:
                 return
             try:
                 async with asyncio.timeout(DELIVERY_SECONDS):
@@ -104,7 +104,9 @@ class ListPublisher:
             except TimeoutError:
                 log.warning("%s: a list is not taken by the kubelet; going on", ", ".join(changed))
 
-    async def _assembled(self, look: Inventory, specs: Sequence[ResourceSpec], offers: Offers) -> DeviceLists:
+    async def _assembled(
+        self, look: Inventory, specs: Sequence[ResourceSpec], offers: ResourceCandidates
+    ) -> DeviceLists:
         """The lists of now, their CDI specs written; whoever could not be given one is Unhealthy."""
         held = self._held()
         made = self._assemble(look, specs, offers, held)
@@ -114,20 +116,20 @@ class ListPublisher:
         return self._assemble(look, specs, with_faults(offers, faults, specs), self._held()) if faults else made
 
     def _assemble(
-        self, look: Inventory, specs: Sequence[ResourceSpec], offers: Offers, held: frozenset[str]
+        self, look: Inventory, specs: Sequence[ResourceSpec], offers: ResourceCandidates, held: frozenset[str]
     ) -> DeviceLists:
         before = self.assembly
         return build_lists(
             look,
             specs,
             held,
-            before.snapshots,
+            before.lists,
             self._clock(),
-            fanned=before.fanned,
-            settled=before.settled,
+            generated_names=before.generated_names,
+            unchanged_lists=before.unchanged_lists,
             candidates=offers,
             confirmed_ids=self._known(),
         )
 
     def _put(self, snapshots: Mapping[str, DeviceList]) -> None:
-        self.assembly = replace(self.assembly, snapshots=snapshots)
+        self.assembly = replace(self.assembly, lists=snapshots)

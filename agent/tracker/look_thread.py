@@ -11,7 +11,7 @@ from agent.core.entry.program import Command
 from agent.core.entry.resource_spec import ResourceSpec
 from agent.core.inventory.dirty_set import ALL_DIRTY, DirtySet
 from agent.core.inventory.in_pod import MovableDevice
-from agent.core.inventory.inventory import NOTHING_MOVES, Inventory, update_inventory
+from agent.core.inventory.inventory import NO_MOVABLE_DEVICES, Inventory, update_inventory
 from agent.core.language.safe_text import escape
 from agent.core.struct import replace
 from agent.host.cdi_specs import SpecDirectories
@@ -48,7 +48,7 @@ class LookThread:
         touched: DirtySet,
         *,
         outcomes: Mapping[Command, str] | None = None,
-        movers: Mapping[str, MovableDevice] = NOTHING_MOVES,
+        movers: Mapping[str, MovableDevice] = NO_MOVABLE_DEVICES,
     ) -> tuple[Inventory, frozenset[str]]:
         """As `take_look`.
 
@@ -65,7 +65,7 @@ class LookThread:
                     self._pass_over(silent)
                     looking.cancel()
                     # The thread that is left behind may go on with what is handed on from look to look: nothing of it.
-                    previous = replace(previous, memory=None)
+                    previous = replace(previous, read_history=None)
                     looking = start_in_thread(take, self._root, specs, previous, touched | ALL_DIRTY)
                 asked = now - silent
             return looking.result()
@@ -93,7 +93,7 @@ def run_look(
     *,
     answers: QuerySource = NO_AGENT,
     outcomes: Mapping[Command, str] | None = None,
-    movers: Mapping[str, MovableDevice] = NOTHING_MOVES,
+    movers: Mapping[str, MovableDevice] = NO_MOVABLE_DEVICES,
 ) -> tuple[Inventory, frozenset[str]]:
     """The host as it is now, as the entries see it, and the directories where that may change without an event.
 
@@ -102,10 +102,16 @@ def run_look(
     sources = tuple(dict.fromkeys(source for spec in specs for source in spec.sources))
     listing = source_kinds.list_devices(root, sources, previous.listing, touched)
     reader = HostReader(root, cdi, answers)
-    swept = find_changes(specs, listing, reader, previous, touched) if touched.everything else None
+    swept = find_changes(specs, listing, reader, previous, touched) if touched.is_full_rescan else None
     now = update_inventory(
-        specs, listing, reader, previous, touched if swept is None else swept, outcomes=outcomes, movers=movers
+        specs,
+        listing,
+        reader,
+        previous,
+        touched if swept is None else swept,
+        program_results=outcomes,
+        movable_devices=movers,
     )
     if swept is not None or now is not previous:
-        now = replace(now, memory=build_read_history(specs, now, reader, previous, is_rescan=swept is not None))
-    return now, frozenset(now.places.directories).union(*listing.directories.values())
+        now = replace(now, read_history=build_read_history(specs, now, reader, previous, is_rescan=swept is not None))
+    return now, frozenset(now.path_index.watched_directories).union(*listing.watched_directories.values())

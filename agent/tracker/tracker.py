@@ -23,7 +23,7 @@ from agent.core.inventory.source_timers import SourceTimers
 from agent.core.language.safe_text import escape
 from agent.core.lists.build_lists import DeviceLists
 from agent.core.lists.list_inputs import HeldIds
-from agent.core.lists.resource_names import Offers
+from agent.core.lists.resource_names import ResourceCandidates
 from agent.core.message_id import NOTICE, MessageId, fields
 from agent.core.report.counter_values import CounterValues
 from agent.core.report.metrics import KERNEL_LOG
@@ -131,15 +131,15 @@ class Tracker:
 
     def needs_query(self, mark: str) -> bool:
         """Whether anything rests on an inquiry."""
-        return bool(self.look.places.resting_on(mark))
+        return bool(self.look.path_index.get_keys(mark))
 
     def needs_probe(self, mark: str) -> bool:
         """Whether anything rests on what a probe says."""
-        return self.look.places.rest_below(mark)
+        return self.look.path_index.has_keys_below(mark)
 
     def report_change(self, mark: str, *, changed: bool) -> None:
         """Say that there is an answer to an inquiry, and whether it is another than before."""
-        keys = self.look.places.resting_on(mark)
+        keys = self.look.path_index.get_keys(mark)
         if changed or self._checking.restless(found for key in keys for found in self.look.find_candidates(key)):
             self.nudge(DirtySet(frozenset({mark})))
 
@@ -159,7 +159,7 @@ class Tracker:
 
     def entry_of(self, resource: str) -> ResourceSpec | None:
         """The entry that a resource is of, as last told; not those that add to it."""
-        written = self.assembly.written.get(resource)
+        written = self.assembly.written_names.get(resource)
         name = written or resource
         return None if written is None else next((spec for spec in self.specs if spec.name == name), None)
 
@@ -169,10 +169,10 @@ class Tracker:
 
     def exclusive_devices(self) -> Iterator[tuple[str, Device]]:
         """Yield all such devices, each with its resource."""
-        return self.assembly.exclusive_devices()
+        return self.assembly.find_exclusive_devices()
 
     @property
-    def offers(self) -> Offers:
+    def offers(self) -> ResourceCandidates:
         """The candidates of the look, what fails as their fault."""
         return self._checking.offers
 
@@ -217,7 +217,7 @@ class Tracker:
         """
         lost = check is None and self._lists.forget_lost(resource, device)
         self._reassemble |= lost
-        entry = self.assembly.written.get(resource) or resource
+        entry = self.assembly.written_names.get(resource) or resource
         clearing = self._checking.clear(entry, device, check)
         await self.looked()
         cleared = await clearing | (frozenset({"lost"}) if lost else frozenset())
@@ -255,9 +255,9 @@ class Tracker:
             self._hearing.poll()
             if loop.time() >= swept_at + self._every:
                 self._touched = ALL_DIRTY
-            self._touched |= DirtySet(keys=diff_movable_devices(self.look.movers, self._movers(self.specs)))
-            due = self._rounds.due(self._wanted, loop.time())
-            looked = self._checking.due(self._clock(), swept=self._touched.everything)
+            self._touched |= DirtySet(keys=diff_movable_devices(self.look.movable_devices, self._movers(self.specs)))
+            due = self._rounds.take_due_sources(self._wanted, loop.time())
+            looked = self._checking.due(self._clock(), swept=self._touched.is_full_rescan)
             self._touched |= DirtySet(sources=due, keys=looked)
             touched, self._touched = self._touched, DirtySet()
             begun, self._begun = self._begun, None
@@ -266,10 +266,10 @@ class Tracker:
             before, specs = self.look, self.specs
             if touched:
                 looked_at = loop.time()
-                swept_at = looked_at if touched.everything else swept_at
+                swept_at = looked_at if touched.is_full_rescan else swept_at
                 await self._look(touched)
                 if self._preparing:
-                    self._preparing.want(self.look.programs)
+                    self._preparing.want(self.look.prepare_requests)
             own = self._own_specs.next_at if self._own_specs else None
             forget = any(at is not None and loop.time() >= at for at in (self.assembly.next_at, own))
             stirred = reassemble or self._checking.stirred
@@ -295,7 +295,7 @@ class Tracker:
         """Look, and put what is seen in force together with the entries that saw it."""
         wanted = self._wanted
         touched = touched if wanted is self.specs else ALL_DIRTY
-        await self._hearing.follow(wanted, anew=touched.everything)
+        await self._hearing.follow(wanted, anew=touched.is_full_rescan)
         began = time.monotonic()
         self.look, self.directories = await self._looking.look(
             wanted,
@@ -313,4 +313,6 @@ class Tracker:
         """The devices that pods hold and that may be in them."""
         if not any(spec.moved_words is not None for spec in specs):
             return {}
-        return find_movable_devices(specs, self.assembly.snapshots, self.assembly.written, HeldIds(self._known()).holds)
+        return find_movable_devices(
+            specs, self.assembly.lists, self.assembly.written_names, HeldIds(self._known()).is_held
+        )

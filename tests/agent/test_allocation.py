@@ -181,7 +181,7 @@ async def test_gone_is_told_before_it_is_refused_whatever_was_told_just_before(n
     node.unplug("foo0")
     with pytest.raises(GrantRefusedError, match="foo0"):
         await node.running.allocation.allocate(FOO, ["foo0"])
-    assert node.running.registry.current(FOO).count(Health.UNHEALTHY) == 1
+    assert node.running.registry.current(FOO).count_ids(Health.UNHEALTHY) == 1
     told = asyncio.ensure_future(node.running.registry.delivered([FOO]))
     await asyncio.sleep(0)
     assert told.done()

@@ -91,14 +91,14 @@ class Machine:
     def see(self):
         """Look, and tell; what pods hold stays listed."""
         self.look, _ = run_look(self.tree.root, self.specs, Inventory(), ALL_DIRTY)
-        self.offers = evaluate_one_look(self.look.candidates())
+        self.offers = evaluate_one_look(self.look.get_resource_candidates())
         moving = True
         while moving:
             assembly = build_lists(self.look, self.specs, HELD, self.told, 0.0, candidates=self.offers)
-            self.told, moving = assembly.snapshots, assembly.moving
+            self.told, moving = assembly.lists, assembly.awaits_delivery
             for name, snapshot in self.told.items():
                 self.registry.publish(snapshot)
-                self.published.add((name, self.version, snapshot.offered))
+                self.published.add((name, self.version, snapshot.id_count))
 
     # What the allocation asks of a tracker.
 
@@ -106,7 +106,7 @@ class Machine:
         return next((spec for spec in self.specs if spec.name == resource), None)
 
     def is_exclusive(self, device):
-        return bool(device.shuts)
+        return bool(device.exclusive_keys)
 
     def exclusive_devices(self):
         return ()
@@ -119,7 +119,7 @@ class Machine:
 
     def healthy(self, resource):
         devices = self.registry.current(resource).devices
-        return [id for device in devices if device.health.value == "Healthy" for id in device.ids()]  # noqa: A001
+        return [id for device in devices if device.health.value == "Healthy" for id in device.list_ids()]  # noqa: A001
 
 
 def judge(machine, resource, ids, answer):

@@ -19,10 +19,10 @@ async def test_it_is_left_out_and_it_is_said_why(node):  # noqa: F811
         say(node, mode(FIRST, 0), mode(SECOND, 1), '{"complete": true}')
         await node.allocatable(GPU, 1)
         assert set(node.kubelet.healthy(GPU)) == {f"GPU-{UUIDS[0]}"}
-        sightings = agent.tracker.look.sightings.values()
+        sightings = agent.tracker.look.match_results.values()
         (refusal,) = (
-            said for sighting in sightings for said in sighting.refusals if SECOND in sighting.devices[0].name
+            said for sighting in sightings for said in sighting.mismatches if SECOND in sighting.devices[0].name
         )
-        assert (refusal.address, refusal.here) == ("exclude.mig_mode.mig_mode", "1")
+        assert (refusal.address, refusal.facts_text) == ("exclude.mig_mode.mig_mode", "1")
         say(node, mode(SECOND, 0), '{"complete": true}')
         await node.allocatable(GPU, 2)

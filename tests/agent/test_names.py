@@ -126,7 +126,7 @@ async def test_a_gate_holds_devices_back_and_never_the_registration(rig):
         rig.tree.file("/proc/acme", "off\n")
         agent.tracker.nudge()
         await rig.until(lambda: rig.kubelet.unhealthy(FOO) == {"foo0"})
-        (device,) = agent.tracker.assembly.snapshots[FOO].devices
+        (device,) = agent.tracker.assembly.lists[FOO].devices
         assert str(device.reason) == 'waits for gate.driver./proc/acme = "on", here off'
 
 

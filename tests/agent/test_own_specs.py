@@ -164,12 +164,12 @@ async def test_what_a_pod_has_taken_along_keeps_what_it_had(rig, monkeypatch):
         await rig.kubelet.allocate("pod", "c", {FOO: 1})
         moving.go()
         await moving.looked(agent)
-        assert agent.tracker.look.away
+        assert agent.tracker.look.in_pod_keys
         assert (said(rig, path), reasons(agent)) == (before, {})
     async with rig.agent() as agent:
         await rig.streaming(FOO)
         await moving.looked(agent)
-        assert agent.tracker.look.away
+        assert agent.tracker.look.in_pod_keys
         assert (said(rig, path), reasons(agent)) == (before, {})
 
 

@@ -304,7 +304,7 @@ async def test_of_a_device_that_is_in_the_pod_nothing_is_run(rig, tmp_path):
         await rig.kubelet.start_container("pod", "c")
         moving.go()
         await moving.looked(agent)
-        assert agent.tracker.look.away
+        assert agent.tracker.look.in_pod_keys
         await rig.kubelet.start_container("pod", "c")
         assert (tmp_path / "runs").read_text() == "x\n"
 

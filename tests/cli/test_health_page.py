@@ -46,10 +46,16 @@ class Machine:
             look, _ = run_look(self.tree.root, self.specs, Inventory(), ALL_DIRTY)
             names = (spec.name for spec in self.specs)
             self.concluded = evaluate(
-                self.concluded, look.candidates(), names, self.now, 0.05, journal=self.journal, stirred=None
+                self.concluded,
+                look.get_resource_candidates(),
+                names,
+                self.now,
+                0.05,
+                journal=self.journal,
+                stirred=None,
             )
         return {
-            candidate.device.name: str(candidate.fault)
+            candidate.device.name: str(candidate.unhealthy_reason)
             for found in self.concluded.offers.values()
             for candidate in found.values()
         }

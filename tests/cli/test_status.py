@@ -8,7 +8,7 @@ from agent.cli.status import lines
 from agent.cli.terminal import Terminal
 from agent.core.health.drain_overlay import Drain, DrainSet
 from agent.core.inventory.device import Health
-from agent.core.lists.transitions import Change
+from agent.core.lists.transitions import TransitionRecord
 from agent.core.reason import Reason
 from agent.core.registration_phase import Phase
 from agent.core.report.agent_snapshot import ActiveConfigState, KubeletState, ResourceState
@@ -79,7 +79,7 @@ def test_what_pods_hold_has_its_time_when_it_is_old():
 
 
 def test_the_last_change_is_said_and_told_whole():
-    changes = {(A, "x"): (Change(500.0, Health.HEALTHY, Health.UNHEALTHY, "heat"),)}
+    changes = {(A, "x"): (TransitionRecord(500.0, Health.HEALTHY, Health.UNHEALTHY, "heat"),)}
     said = answer(moment(good("x"), changes=changes))
     changed = {"resource": A, "id": "x", "from": "Healthy", "to": "Unhealthy", "reason": "heat"}
     assert said["changes"] == [{"time": "1970-01-12T13:38:20.000Z", **changed}]

@@ -16,7 +16,7 @@ import pytest
 from agent.cli.terminal import Terminal
 from agent.cli.top_screen import ORDERS, TopView, _bar, picture, pressed
 from agent.core.inventory.device import Health
-from agent.core.lists.transitions import Change
+from agent.core.lists.transitions import TransitionRecord
 from agent.core.report.status_report import build_status_report
 from tests.cli.conftest import TOP
 from tests.core.building import spec
@@ -62,7 +62,7 @@ def test_nothing_served_is_a_picture_too():
 def two():
     """Two resources, one of which has a device that is not Healthy, and what changed."""
     specs = (spec(A), spec(B))
-    changes = {(A, "x"): (Change(900.0, Health.HEALTHY, Health.UNHEALTHY, "heat\x1b[2J"),)}
+    changes = {(A, "x"): (TransitionRecord(900.0, Health.HEALTHY, Health.UNHEALTHY, "heat\x1b[2J"),)}
     made = moment(bad("x"), good("y", resource=B), specs=specs, changes=changes)
     return json.loads(json.dumps(build_status_report(made)))
 

@@ -91,7 +91,7 @@ def test_a_clause_on_the_things_of_a_many(configure):
         other.key: {"class": "020000", "driver": "ice"},
     }
     refusal = match_entry(spec, Facts(spec, device, Reader(facts)))
-    assert (refusal.address, refusal.here) == ("match.iommu.foreign", "b")
+    assert (refusal.address, refusal.facts_text) == ("match.iommu.foreign", "b")
     facts[disk.key]["driver"] = "ahci"
     assert match_entry(spec, Facts(spec, device, Reader(facts))) is None
     facts[device.key]["iommu.foreign"] = ("b", "c", "d")
@@ -107,7 +107,7 @@ def test_either_is_explained_by_each_alternative(configure):
     ).resources
     device = host("a")
     refusal = match_entry(spec, Facts(spec, device, Reader({device.key: {"vendor": "8086", "numa": 0}})))
-    assert (refusal.address, refusal.here) == (
+    assert (refusal.address, refusal.facts_text) == (
         "match.either",
         "intel: driver is absent (no such file); other: numa is 0",
     )
@@ -120,8 +120,8 @@ def test_an_exclusion_by_either_stays_where_it_could_not_be_read(configure):
     ).resources
     device = host("a")
     facts = {"driver": Absent("EIO", unreadable=True), "numa": 0}
-    assert "stays excluded" in match_entry(spec, Facts(spec, device, Reader({device.key: facts}))).here
-    assert match_entry(spec, Facts(spec, device, Reader({device.key: {**facts, "numa": 1}}))).here == "b"
+    assert "stays excluded" in match_entry(spec, Facts(spec, device, Reader({device.key: facts}))).facts_text
+    assert match_entry(spec, Facts(spec, device, Reader({device.key: {**facts, "numa": 1}}))).facts_text == "b"
     assert match_entry(spec, Facts(spec, device, Reader({device.key: {**facts, "driver": "ice"}}))) is None
 
 

@@ -48,7 +48,7 @@ def said(configure, tree, lines, *, device="0000:00:02.0"):
     (spec,) = found.resources
     listing = source_kinds.list_devices(tree.root, [spec.source], None, ALL_DIRTY)
     reader = HostReader(tree.root)
-    (host,) = (host for host in listing.found[spec.source] if host.name == device)
+    (host,) = (host for host in listing.devices[spec.source] if host.name == device)
     facts = Facts(spec, host, reader)
     return {word: facts(word) for word in spec.derived_words}
 
@@ -215,9 +215,9 @@ def test_what_an_own_word_was_read_from_is_looked_at_again(configure, tree):
     lines = 'match.mode = "fast"\nlet.mode = "/proc/acme/cards/{address}/mode"\nlet.all = { names_of = "./hwmon/*" }\n'
     (spec,) = configure({"resources.d/a.toml": HEAD + lines + 'match.all = { has = "hwmon3" }\n'}).resources
     listing = source_kinds.list_devices(tree.root, [spec.source], None, ALL_DIRTY)
-    (sighting,) = update_inventory([spec], listing, HostReader(tree.root)).sightings.values()
+    (sighting,) = update_inventory([spec], listing, HostReader(tree.root)).match_results.values()
     assert sighting.candidate is not None
-    assert {"/proc/acme/cards/0000:00:02.0", CARD, f"{CARD}/hwmon"} <= sighting.consulted
+    assert {"/proc/acme/cards/0000:00:02.0", CARD, f"{CARD}/hwmon"} <= sighting.read_paths
 
 
 LET = HEAD + "[resource.let]\n"
@@ -330,7 +330,7 @@ def devices(configure, tree, text):
     (spec,) = found.resources
     listing = source_kinds.list_devices(tree.root, [spec.source], None, ALL_DIRTY)
     reader = HostReader(tree.root)
-    hosts = listing.found[spec.source]
+    hosts = listing.devices[spec.source]
     return {host.name.rpartition("/")[2]: Facts(spec, host, reader) for host in hosts}, spec
 
 
@@ -355,7 +355,7 @@ def test_what_a_directory_takes(configure, tree):
     seen = update_inventory(
         [spec], source_kinds.list_devices(tree.root, [spec.source], None, ALL_DIRTY), HostReader(tree.root)
     )
-    ids = [one.candidate.ids for one in seen.sightings.values() if one.candidate]
+    ids = [one.candidate.ids for one in seen.match_results.values() if one.candidate]
     assert ids == [("0000:00:02.0-DP-1",)]
 
 
@@ -410,12 +410,12 @@ def test_a_path_with_words_stands_in_a_clause(configure, tree):
     (spec,) = configure({"resources.d/a.toml": HEAD + lines}).resources
     assert set(spec.derived_words) == {"/proc/acme/{address}/1/state", "/proc/acme/{address}/*/state", "b", "one"}
     listing = source_kinds.list_devices(tree.root, [spec.source], None, ALL_DIRTY)
-    (sighting,) = update_inventory([spec], listing, HostReader(tree.root)).sightings.values()
+    (sighting,) = update_inventory([spec], listing, HostReader(tree.root)).match_results.values()
     assert sighting.candidate is not None
     tree.file("/proc/acme/0000:00:02.0/3/state", "lost")
-    (sighting,) = update_inventory([spec], listing, HostReader(tree.root)).sightings.values()
-    (refusal,) = sighting.refusals
-    assert (refusal.address, refusal.here) == ("exclude.a./proc/acme/{address}/*/state", "stuck, ok, lost")
+    (sighting,) = update_inventory([spec], listing, HostReader(tree.root)).match_results.values()
+    (refusal,) = sighting.mismatches
+    assert (refusal.address, refusal.facts_text) == ("exclude.a./proc/acme/{address}/*/state", "stuck, ok, lost")
 
 
 ODD = (
@@ -451,5 +451,5 @@ def test_whatever_a_let_says_it_loads_or_is_reported_and_never_fails(configure, 
     assert bool(found.findings) != bool(found.resources)
     for spec in found.resources:
         listing = source_kinds.list_devices(tree.root, [spec.source], None, ALL_DIRTY)
-        facts = Facts(spec, listing.found[spec.source][0], HostReader(tree.root))
+        facts = Facts(spec, listing.devices[spec.source][0], HostReader(tree.root))
         assert all(facts(word) is not None for word in spec.derived_words)

@@ -63,12 +63,12 @@ def test_a_partition_of_a_card_by_its_compute_node(configure, tmp_path):
     found = configure({"resources.d/a.toml": AMD})
     assert found.findings == ()
     now, _ = run_look(tree.root, found.resources, Inventory(), ALL_DIRTY)
-    (candidate,) = (one.candidate for one in now.sightings.values() if one.candidate)
+    (candidate,) = (one.candidate for one in now.match_results.values() if one.candidate)
     assert candidate.ids == ("0000:3b:00.0",)
     tree.file(f"{card}/current_compute_partition", "SPX")
     now, _ = run_look(tree.root, found.resources, now, DirtySet(frozenset({card})))
-    sighting = now.sightings[candidate.device.key]
-    assert [(refusal.address, refusal.here) for refusal in sighting.refusals] == [("match.compute", "SPX")]
+    sighting = now.match_results[candidate.device.key]
+    assert [(refusal.address, refusal.facts_text) for refusal in sighting.mismatches] == [("match.compute", "SPX")]
 
 
 def test_a_card_that_only_its_driver_knows(configure, tmp_path):
@@ -83,8 +83,12 @@ def test_a_card_that_only_its_driver_knows(configure, tmp_path):
 
     def refusal():
         now, _ = run_look(tree.root, found.resources, Inventory(), ALL_DIRTY)
-        sighting = now.sightings[gpu]
-        return sighting.candidate.ids if sighting.candidate else [(one.address, one.here) for one in sighting.refusals]
+        sighting = now.match_results[gpu]
+        return (
+            sighting.candidate.ids
+            if sighting.candidate
+            else [(one.address, one.facts_text) for one in sighting.mismatches]
+        )
 
     assert refusal() == ("GPU-x",)
     tree.file("/proc/driver/nvidia/capabilities/gpu3/mig/gi1/access")

@@ -92,12 +92,14 @@ def node(path="/dev/x", minor=0):
     return DeviceNode(path, "c", 240, minor)
 
 
-def host(place, key=None, stamp="1", source="pci"):
-    return HostDevice(source, key or f"key {place}", place, place, stamp=stamp)
+def host(place, key=None, instance_id="1", source="pci"):
+    return HostDevice(source, key or f"key {place}", place, place, instance_id=instance_id)
 
 
-def candidate(device, *ids, resource="example.com/a", numa=(), nodes=(), fault="", unnamed="", possible=(), **more):
-    return Candidate(resource, device, ids, unnamed, numa, nodes, as_reason(fault), possible, **more)
+def candidate(
+    device, *ids, resource="example.com/a", numa=(), nodes=(), fault="", missing_id_reason="", possible_ids=(), **more
+):
+    return Candidate(resource, device, ids, missing_id_reason, numa, nodes, as_reason(fault), possible_ids, **more)
 
 
 def look_at(*candidates, turned_down=()):
@@ -112,7 +114,7 @@ def look_at(*candidates, turned_down=()):
 def listed(name, place=None, reason="", **more):
     """A device as it is listed after `candidate(host(place), name)`."""
     place = place or name
-    fields = {"place": place, "key": f"key {place}", "health": Health.HEALTHY, "stamp": "1"}
+    fields = {"place": place, "key": f"key {place}", "health": Health.HEALTHY, "instance_id": "1"}
     return Device(name, reason=as_reason(reason), **fields | more)
 
 
@@ -165,30 +167,30 @@ class Facts:
         self.specs = specs or {}
         self.asked = []
 
-    def fact(self, device, word):
+    def read_fact(self, device, word):
         self.asked.append((device.key, word))
         return self.facts.get(device.key, {}).get(word, Absent("no such file"))
 
-    def texts(self, device, path):
-        said = self.fact(device, path)
+    def read_texts(self, device, path):
+        said = self.read_fact(device, path)
         return said if isinstance(said, tuple) or (isinstance(said, Absent) and said.unreadable) else (said,)
 
-    def names(self, device, path):
-        return self.fact(device, f"names {path}")
+    def list_names(self, device, path):
+        return self.read_fact(device, f"names {path}")
 
-    def things(self, device, word):
-        return self.fact(device, f"things {word}")
+    def find_related_devices(self, device, word):
+        return self.read_fact(device, f"things {word}")
 
-    def node(self, path):
+    def find_node(self, path):
         return self.nodes.get(path, Absent("no such file"))
 
-    def fits(self, pattern):
+    def find_paths(self, pattern):
         return self.there.get(pattern, Absent("nothing fits"))
 
-    def cdi(self, name):
+    def find_cdi_spec(self, name):
         return self.specs.get(name, Absent("is in no CDI spec in /etc/cdi"))
 
     cdi_directories = ("/etc/cdi",)
 
-    def consulted(self, device):
+    def get_read_paths(self, device):
         return frozenset({device.directory or f"/sys/devices/{device.key}"}) | self.places.get(device.key, frozenset())

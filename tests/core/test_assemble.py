@@ -4,8 +4,8 @@ import pytest
 
 from agent.core.inventory.device import Device, DeviceList, Health
 from agent.core.language.glob import parse
-from agent.core.lists.build_lists import LIST_LIMIT, build_lists
-from agent.core.lists.list_builder import RETIRED
+from agent.core.lists.build_lists import MAX_LIST_BYTES, build_lists
+from agent.core.lists.list_builder import RETIRED_REASON
 from agent.core.lists.list_inputs import FORGET_SECONDS
 from agent.core.reason import Reason
 from agent.core.struct import replace
@@ -25,7 +25,7 @@ def told(*candidates, specs=None, held=NONE, before=(), now=0.0, turned_down=())
 
 def said(assembly, resource=A):
     """Ids as the kubelet sees them, with the reason of those that are Unhealthy."""
-    return {name: str(device.reason) for device in assembly.snapshots[resource].devices for name in device.ids()}
+    return {name: str(device.reason) for device in assembly.lists[resource].devices for name in device.list_ids()}
 
 
 def why(assembly):
@@ -34,24 +34,24 @@ def why(assembly):
 
 def test_what_an_entry_takes_is_listed_in_natural_order():
     assembly = told(candidate(host("p1"), "x10"), candidate(host("p2"), "x9", numa=(0,)), specs=(spec(A), spec(B)))
-    assert [device.id for device in assembly.snapshots[A].devices] == ["x9", "x10"]
-    assert assembly.snapshots[B] == DeviceList(B)
-    assert (assembly.unlisted, assembly.moving, assembly.next_at) == ((), False, None)
+    assert [device.id for device in assembly.lists[A].devices] == ["x9", "x10"]
+    assert assembly.lists[B] == DeviceList(B)
+    assert (assembly.unlisted, assembly.awaits_delivery, assembly.next_at) == ((), False, None)
 
 
 def test_a_device_is_what_its_candidate_says():
     found = candidate(host("p1"), "x", "y", numa=(1,), nodes=(node(),), fault="no driver")
-    assert told(found).snapshots[A].devices == (
+    assert told(found).lists[A].devices == (
         Device("x", "p1", "key p1", Health.UNHEALTHY, Reason.of("no driver"), (1,), None, 0, (node(),), None, "1"),
     )
 
 
 def test_an_equal_list_is_the_same_object_and_so_is_an_equal_device():
     first = told(candidate(host("p1"), "x"), candidate(host("p2"), "y"))
-    again = told(candidate(host("p1"), "x"), candidate(host("p2"), "y"), before=first.snapshots.values(), now=5.0)
-    assert again.snapshots[A] is first.snapshots[A]
-    changed = told(candidate(host("p1"), "x", fault="f"), candidate(host("p2"), "y"), before=first.snapshots.values())
-    assert changed.snapshots[A].devices[1] is first.snapshots[A].devices[1]
+    again = told(candidate(host("p1"), "x"), candidate(host("p2"), "y"), before=first.lists.values(), now=5.0)
+    assert again.lists[A] is first.lists[A]
+    changed = told(candidate(host("p1"), "x", fault="f"), candidate(host("p2"), "y"), before=first.lists.values())
+    assert changed.lists[A].devices[1] is first.lists[A].devices[1]
 
 
 # Identity
@@ -60,32 +60,32 @@ def test_an_equal_list_is_the_same_object_and_so_is_an_equal_device():
 def test_a_device_keeps_its_id_while_it_is_in_its_place():
     before = snapshot(listed("x@1", "p1"))
     assert list(said(told(candidate(host("p1"), "x", "x@1"), before=[before]))) == ["x@1"]
-    assert list(said(told(candidate(host("p1", key="other", stamp="2"), "x", "x@1"), before=[before]))) == ["x@1"]
+    assert list(said(told(candidate(host("p1", key="other", instance_id="2"), "x", "x@1"), before=[before]))) == ["x@1"]
 
 
 def test_a_device_is_as_it_is_now():
     before = told(candidate(host("p1"), "x"))
     for changed in (
-        candidate(host("p1", stamp="2"), "x"),
+        candidate(host("p1", instance_id="2"), "x"),
         candidate(host("p1", key="other"), "x"),
         replace(candidate(host("p1"), "x"), device=replace(host("p1"), place="p9")),
         candidate(host("p1"), "x", numa=(1,)),
         candidate(host("p1"), "x", nodes=(node(),)),
         candidate(host("p1"), "x", fault="f"),
     ):
-        after = told(changed, before=before.snapshots.values())
-        assert after.snapshots[A] == told(changed).snapshots[A]
+        after = told(changed, before=before.lists.values())
+        assert after.lists[A] == told(changed).lists[A]
 
 
 def test_its_id_in_its_place_goes_before_what_others_want():
     before = snapshot(listed("x", "p1"))
-    back, new = candidate(host("p1", stamp="2"), "x", "x@1"), candidate(host("p0"), "x", "x@0")
+    back, new = candidate(host("p1", instance_id="2"), "x", "x@1"), candidate(host("p0"), "x", "x@0")
     assert said(told(back, new, before=[before])) == {"x": "", "x@0": ""}
 
 
 def test_of_several_that_were_in_a_place_the_very_thing_that_is_there_has_it():
     """As after a restart, which forgets what was gone."""
-    before = snapshot(listed("x", "p1", stamp="0", key="old"), listed("x@1", "p1"))
+    before = snapshot(listed("x", "p1", instance_id="0", key="old"), listed("x@1", "p1"))
     assembly = told(candidate(host("p1"), "x", "x@1"), before=[before])
     assert said(assembly) == {"x": "absent: other hardware is in its place", "x@1": ""}
 
@@ -93,16 +93,16 @@ def test_of_several_that_were_in_a_place_the_very_thing_that_is_there_has_it():
 def test_of_several_that_were_in_a_place_the_last_to_go_has_it_when_it_is_back():
     for one, other in ((1.0, 5.0), (5.0, 1.0)):
         before = snapshot(
-            listed("x", "p1", stamp="8", gone_since=one, health=Health.UNHEALTHY, reason="absent"),
-            listed("x@1", "p1", stamp="9", gone_since=other, health=Health.UNHEALTHY, reason="absent"),
+            listed("x", "p1", instance_id="8", absent_since=one, health=Health.UNHEALTHY, reason="absent"),
+            listed("x@1", "p1", instance_id="9", absent_since=other, health=Health.UNHEALTHY, reason="absent"),
         )
-        assembly = told(candidate(host("p1", stamp="2"), "x", "x@1"), before=[before], now=9.0)
+        assembly = told(candidate(host("p1", instance_id="2"), "x", "x@1"), before=[before], now=9.0)
         assert [name for name, reason in said(assembly).items() if not reason] == ["x@1" if other > one else "x"]
         assert len(said(assembly)) == 2
 
 
 def test_of_two_in_one_place_neither_is_chosen_by_the_order_of_discovery():
-    before = snapshot(listed("x", "p1", key="old", stamp="0"))
+    before = snapshot(listed("x", "p1", key="old", instance_id="0"))
     found = (candidate(host("p1", key="k1"), "x", "x1"), candidate(host("p1", key="k2"), "x", "x2"))
     assert told(*found, before=[before]) == told(*found[::-1], before=[before])
 
@@ -121,7 +121,7 @@ def test_a_new_one_that_equals_a_listed_one_takes_the_next():
 
 def test_two_equal_ones_with_no_alternative_the_first_by_place_is_listed():
     assembly = told(candidate(host("p10"), "x"), candidate(host("p9"), "x"))
-    assert [device.place for device in assembly.snapshots[A].devices] == ["p9"]
+    assert [device.place for device in assembly.lists[A].devices] == ["p9"]
     assert why(assembly) == {"key p10": f"id x is in use by {A}"}
 
 
@@ -129,16 +129,16 @@ def test_two_candidates_of_one_place_are_two_devices():
     first, second = host("p1", key="k1"), host("p1", key="k2")
     assembly = told(candidate(first, "x"), candidate(second, "y"))
     renumbered = (candidate(replace(first, key="k3"), "x"), candidate(replace(second, key="k1"), "y"))
-    assert list(said(told(*renumbered, before=assembly.snapshots.values()))) == ["x", "y"]
+    assert list(said(told(*renumbered, before=assembly.lists.values()))) == ["x", "y"]
 
 
 def test_a_device_without_an_id_is_not_listed_and_says_why():
-    assembly = told(candidate(host("p1"), unnamed="serial: no such file"))
+    assembly = told(candidate(host("p1"), missing_id_reason="serial: no such file"))
     assert said(assembly) == {}
     assert why(assembly) == {"key p1": "it has no id: serial: no such file"}
 
 
-UNSURE = {"unnamed": "uuid: EIO", "possible": (parse("GPU-*"),)}
+UNSURE = {"missing_id_reason": "uuid: EIO", "possible_ids": (parse("GPU-*"),)}
 
 
 @pytest.mark.parametrize("ids", [(), ("3b:00.0",)])
@@ -147,28 +147,30 @@ def test_a_listed_device_whose_word_is_absent_keeps_its_id_unhealthy(ids):
     first = told(candidate(host("p1"), *ids, **UNSURE), before=[before], now=5.0)
     assert said(first) == {"GPU-1": "it has no id now: uuid: EIO"}
     assert why(first) == {"key p1": "it may be GPU-1: uuid: EIO"}
-    back = told(candidate(host("p1"), "GPU-1", *ids), before=first.snapshots.values(), now=9.0)
+    back = told(candidate(host("p1"), "GPU-1", *ids), before=first.lists.values(), now=9.0)
     assert said(back) == {"GPU-1": ""}
-    late = told(candidate(host("p1"), *ids, **UNSURE), before=first.snapshots.values(), now=5.0 + FORGET_SECONDS)
+    late = told(candidate(host("p1"), *ids, **UNSURE), before=first.lists.values(), now=5.0 + FORGET_SECONDS)
     assert list(said(late)) == list(ids)
 
 
 def test_a_device_that_may_not_be_the_listed_one_is_new_at_once():
     before = snapshot(listed("04:A1", "p1"))
-    found = candidate(host("p1", stamp="2"), "05@p1", unnamed="no serial", possible=(parse("05:*"),))
+    found = candidate(
+        host("p1", instance_id="2"), "05@p1", missing_id_reason="no serial", possible_ids=(parse("05:*"),)
+    )
     assert said(told(found, before=[before])) == {"04:A1": "absent: other hardware is in its place", "05@p1": ""}
 
 
 def test_one_in_doubt_joins_when_the_device_it_could_be_turns_up_elsewhere():
     before = snapshot(listed("GPU-1", "p2"))
-    doubtful = candidate(host("p2", stamp="2"), "at-p2", **UNSURE)
+    doubtful = candidate(host("p2", instance_id="2"), "at-p2", **UNSURE)
     for moved in ("p1", "p3"):
         assert said(told(doubtful, candidate(host(moved), "GPU-1"), before=[before])) == {"GPU-1": "", "at-p2": ""}
 
 
 def test_other_hardware_in_a_place_is_another_device():
     before = snapshot(listed("x", "p1"))
-    found = candidate(host("p1", stamp="2"), "y")
+    found = candidate(host("p1", instance_id="2"), "y")
     assembly = told(found, before=[before], held=["x"], now=5.0)
     assert said(assembly) == {"x": "absent: other hardware is in its place", "y": ""}
 
@@ -184,11 +186,11 @@ def test_the_same_thing_under_another_id_is_listed_once():
 
 def test_two_that_change_places_keep_their_ids():
     before = snapshot(listed("x", "p1"), listed("y", "p2"))
-    found = (candidate(host("p1", stamp="2"), "y"), candidate(host("p2", stamp="2"), "x"))
+    found = (candidate(host("p1", instance_id="2"), "y"), candidate(host("p2", instance_id="2"), "x"))
     for held in (NONE, ["x"], ["x", "y"]):
         assembly = told(*found, before=[before], held=held)
         assert said(assembly) == {"x": "", "y": ""}
-        assert [device.place for device in assembly.snapshots[A].devices] == ["p2", "p1"]
+        assert [device.place for device in assembly.lists[A].devices] == ["p2", "p1"]
 
 
 # Absence
@@ -199,11 +201,11 @@ def test_what_vanishes_is_unhealthy_under_its_id_and_topology_until_it_is_forgot
     stays = candidate(host("p2"), "y", numa=(0,))
     gone = told(stays, before=[before], now=5.0)
     assert said(gone) == {"x": "absent", "y": ""}
-    assert gone.snapshots[A].devices[0].numa == (1,)
+    assert gone.lists[A].devices[0].numa == (1,)
     assert gone.next_at == 5.0 + FORGET_SECONDS
-    later = told(stays, before=gone.snapshots.values(), now=gone.next_at - 0.001)
-    assert later.snapshots[A] is gone.snapshots[A]
-    over = told(stays, before=gone.snapshots.values(), now=gone.next_at)
+    later = told(stays, before=gone.lists.values(), now=gone.next_at - 0.001)
+    assert later.lists[A] is gone.lists[A]
+    over = told(stays, before=gone.lists.values(), now=gone.next_at)
     assert said(over) == {"y": ""}
     assert over.next_at is None
 
@@ -211,24 +213,24 @@ def test_what_vanishes_is_unhealthy_under_its_id_and_topology_until_it_is_forgot
 def test_what_a_pod_may_hold_is_never_forgotten():
     gone = told(before=[snapshot(listed("x"))], held=["x"], now=5.0)
     assert gone.next_at is None
-    late = told(before=gone.snapshots.values(), held=["x"], now=5.0 + 100 * FORGET_SECONDS)
-    assert late.snapshots[A] is gone.snapshots[A]
-    assert said(told(before=late.snapshots.values(), now=5.0 + 100 * FORGET_SECONDS)) == {}
+    late = told(before=gone.lists.values(), held=["x"], now=5.0 + 100 * FORGET_SECONDS)
+    assert late.lists[A] is gone.lists[A]
+    assert said(told(before=late.lists.values(), now=5.0 + 100 * FORGET_SECONDS)) == {}
 
 
 def test_what_comes_back_is_healthy_under_its_id():
     gone = told(before=[snapshot(listed("x"))], now=5.0)
-    back = told(candidate(host("x", stamp="2"), "x"), before=gone.snapshots.values(), now=6.0)
+    back = told(candidate(host("x", instance_id="2"), "x"), before=gone.lists.values(), now=6.0)
     assert said(back) == {"x": ""}
-    assert back.snapshots[A].devices[0].gone_since is None
+    assert back.lists[A].devices[0].absent_since is None
 
 
 @pytest.mark.parametrize("held", [NONE, ["x"]])
 def test_the_same_hardware_elsewhere_takes_its_id_along(held):
     gone = told(before=[snapshot(listed("x", "p1"))], held=held, now=5.0)
-    assembly = told(candidate(host("p2"), "x", "x@2"), before=gone.snapshots.values(), held=held, now=6.0)
+    assembly = told(candidate(host("p2"), "x", "x@2"), before=gone.lists.values(), held=held, now=6.0)
     assert said(assembly) == {"x": ""}
-    assert assembly.snapshots[A].devices[0].place == "p2"
+    assert assembly.lists[A].devices[0].place == "p2"
 
 
 def test_at_start_what_is_remembered_and_not_seen_is_absent():
@@ -244,7 +246,7 @@ def test_what_an_entry_no_longer_takes_leaves_at_once_unless_it_is_held():
     before = snapshot(listed("x"), listed("y"))
     assembly = told(before=[before], held=["x"], turned_down=(host("x"), host("y")))
     assert said(assembly) == {"x": 'no longer offered: match.vendor = "10de", here 8086'}
-    released = told(before=assembly.snapshots.values(), turned_down=(host("x"), host("y")))
+    released = told(before=assembly.lists.values(), turned_down=(host("x"), host("y")))
     assert said(released) == {}
 
 
@@ -253,10 +255,10 @@ def test_what_another_entry_takes_leaves_one_list_before_it_joins_the_other():
     before = snapshot(listed("x"))
     found = candidate(host("x"), "x", resource=B)
     leaves = told(found, specs=specs, before=[before])
-    assert (said(leaves), said(leaves, B), leaves.moving) == ({}, {}, True)
+    assert (said(leaves), said(leaves, B), leaves.awaits_delivery) == ({}, {}, True)
     assert why(leaves) == {"key x": f"it leaves {A} first"}
-    joins = told(found, specs=specs, before=leaves.snapshots.values())
-    assert (said(joins), said(joins, B), joins.moving) == ({}, {"x": ""}, False)
+    joins = told(found, specs=specs, before=leaves.lists.values())
+    assert (said(joins), said(joins, B), joins.awaits_delivery) == ({}, {"x": ""}, False)
 
 
 def test_what_a_pod_holds_stays_where_it_is():
@@ -264,28 +266,28 @@ def test_what_a_pod_holds_stays_where_it_is():
     found = candidate(host("x"), "y", resource=B)
     assembly = told(found, specs=specs, before=[snapshot(listed("x"))], held=["x"])
     assert said(assembly) == {"x": f"no longer offered: it is {B} now"}
-    assert (said(assembly, B), assembly.moving) == ({}, False)
+    assert (said(assembly, B), assembly.awaits_delivery) == ({}, False)
     assert why(assembly) == {"key x": f"a pod holds it as {A} x"}
 
 
 def test_other_hardware_in_its_place_does_not_wait_for_it():
     specs = (spec(A), spec(B))
-    found = candidate(host("x", stamp="2"), "y", resource=B)
+    found = candidate(host("x", instance_id="2"), "y", resource=B)
     assembly = told(found, specs=specs, before=[snapshot(listed("x"))], held=["x"])
     assert said(assembly) == {"x": "absent"}
-    assert (said(assembly, B), assembly.moving) == ({"y": ""}, False)
+    assert (said(assembly, B), assembly.awaits_delivery) == ({"y": ""}, False)
 
 
 def test_an_absent_device_that_nobody_holds_lets_its_id_go_to_another_entry():
     specs = (spec(A), spec(B))
     gone = told(specs=specs, before=[snapshot(listed("x", "p1"))])
     found = candidate(host("p2"), "x", resource=B)
-    leaves = told(found, specs=specs, before=gone.snapshots.values())
-    assert (said(leaves), said(leaves, B), leaves.moving) == ({}, {}, True)
-    joins = told(found, specs=specs, before=leaves.snapshots.values())
-    assert (said(joins, B), joins.moving) == ({"x": ""}, False)
-    held = told(found, specs=specs, before=gone.snapshots.values(), held=["x"])
-    assert (said(held), said(held, B), held.moving) == ({"x": "absent"}, {}, False)
+    leaves = told(found, specs=specs, before=gone.lists.values())
+    assert (said(leaves), said(leaves, B), leaves.awaits_delivery) == ({}, {}, True)
+    joins = told(found, specs=specs, before=leaves.lists.values())
+    assert (said(joins, B), joins.awaits_delivery) == ({"x": ""}, False)
+    held = told(found, specs=specs, before=gone.lists.values(), held=["x"])
+    assert (said(held), said(held, B), held.awaits_delivery) == ({"x": "absent"}, {}, False)
     assert why(held) == {"key p2": f"id x is in use by {A}"}
 
 
@@ -307,24 +309,24 @@ def test_a_removed_resource_retires():
     before = snapshot(listed("x"), listed("y"))
     found = candidate(host("x"), "x", resource=B)
     assembly = told(found, specs=(spec(B),), before=[before], held=["x"])
-    assert said(assembly) == {"x": RETIRED}
+    assert said(assembly) == {"x": RETIRED_REASON}
     assert said(assembly, B) == {}
-    empty = told(found, specs=(spec(B),), before=assembly.snapshots.values())
-    assert (said(empty), empty.moving) == ({}, True)
-    assert said(told(found, specs=(spec(B),), before=empty.snapshots.values()), B) == {"x": ""}
+    empty = told(found, specs=(spec(B),), before=assembly.lists.values())
+    assert (said(empty), empty.awaits_delivery) == ({}, True)
+    assert said(told(found, specs=(spec(B),), before=empty.lists.values()), B) == {"x": ""}
 
 
 def test_a_retired_device_is_not_gone_but_taken_out():
     gone = told(before=[snapshot(listed("x"))], held=["x"], now=5.0)
-    assembly = told(specs=(), before=gone.snapshots.values(), held=["x"], now=6.0)
-    assert assembly.snapshots[A].devices[0].gone_since is None
-    assert said(assembly) == {"x": RETIRED}
+    assembly = told(specs=(), before=gone.lists.values(), held=["x"], now=6.0)
+    assert assembly.lists[A].devices[0].absent_since is None
+    assert said(assembly) == {"x": RETIRED_REASON}
 
 
 def test_what_another_resource_holds_is_not_offered_by_what_was_in_its_place_before():
     """As after a restart, which forgets what was gone: the list of A still has what was there before B's device."""
     specs = (spec(A), spec(B))
-    before = [snapshot(listed("x", "p1", stamp="0")), snapshot(listed("y", "p1"), resource=B)]
+    before = [snapshot(listed("x", "p1", instance_id="0")), snapshot(listed("y", "p1"), resource=B)]
     assembly = told(candidate(host("p1"), "x"), specs=specs, before=before, held=["y"])
     assert said(assembly) == {"x": "absent"}
     assert said(assembly, B) == {"y": f"no longer offered: it is {A} now"}
@@ -359,16 +361,18 @@ def test_shares_are_listed():
 def test_the_number_of_shares_changes(old, new, held, expected):
     found = candidate(host("p1"), "x")
     before = told(found, specs=(spec(A, shares=old),))
-    after = told(found, specs=(spec(A, shares=new),), before=before.snapshots.values(), held=held)
+    after = told(found, specs=(spec(A, shares=new),), before=before.lists.values(), held=held)
     assert list(said(after)) == expected
     offered = {name for name, reason in said(after).items() if not reason}
     blocked = bool(held) and (old is None or new is None)
     whole = ["x"] if new is None else shares(new)
     assert offered == (set() if blocked else set(whole))
     fewer = f"no longer offered: its device has {new} shares now"
-    assert {reason for name, reason in said(after).items() if name not in offered} <= {RETIRED if blocked else fewer}
+    assert {reason for name, reason in said(after).items() if name not in offered} <= {
+        RETIRED_REASON if blocked else fewer
+    }
     assert why(after) == ({"key p1": f"a pod holds it as {A} x"} if blocked else {})
-    released = told(found, specs=(spec(A, shares=new),), before=after.snapshots.values())
+    released = told(found, specs=(spec(A, shares=new),), before=after.lists.values())
     assert said(released) == dict.fromkeys(whole, "")
 
 
@@ -376,12 +380,12 @@ def test_a_new_form_keeps_the_id():
     before = snapshot(listed("x@1", "p1"))
     after = told(candidate(host("p1"), "x", "x@1"), specs=(spec(A, shares=2),), before=[before])
     assert list(said(after)) == ["x@1::0", "x@1::1"]
-    again = told(candidate(host("p1"), "x", "x@1"), before=after.snapshots.values())
+    again = told(candidate(host("p1"), "x", "x@1"), before=after.lists.values())
     assert list(said(again)) == ["x@1"]
 
 
 def test_a_new_form_keeps_the_id_of_the_last_in_its_place():
-    gone = listed("x", "p1", stamp="0", gone_since=1.0, health=Health.UNHEALTHY, reason="absent")
+    gone = listed("x", "p1", instance_id="0", absent_since=1.0, health=Health.UNHEALTHY, reason="absent")
     before = snapshot(gone, listed("x@1", "p1"))
     after = told(candidate(host("p1"), "x", "x@1"), specs=(spec(A, shares=2),), before=[before])
     assert list(said(after)) == ["x", "x@1::0", "x@1::1"]
@@ -405,11 +409,11 @@ def test_a_new_form_takes_no_id_that_another_resource_has():
 
 def test_held_shares_outlast_any_number_of_changes_and_never_twice():
     found = candidate(host("p1"), "x")
-    snapshots = told(found, specs=(spec(A, shares=10),)).snapshots
+    snapshots = told(found, specs=(spec(A, shares=10),)).lists
     for count in (4, 6, 2, 10, 3, 1, 8):
         assembly = told(found, specs=(spec(A, shares=count),), before=snapshots.values(), held=["x::7"])
-        snapshots = assembly.snapshots
-        names = [name for device in snapshots[A].devices for name in device.ids()]
+        snapshots = assembly.lists
+        names = [name for device in snapshots[A].devices for name in device.list_ids()]
         assert len(names) == len(set(names))
         assert "x::7" in names
         assert [name for name, reason in said(assembly).items() if not reason] == shares(count)
@@ -418,25 +422,28 @@ def test_held_shares_outlast_any_number_of_changes_and_never_twice():
 def test_upper_shares_that_are_held_survive_absence_and_return():
     found = candidate(host("p1"), "x")
     few = (spec(A, shares=4),)
-    shrunk = told(found, specs=few, before=told(found, specs=(spec(A, shares=10),)).snapshots.values(), held=["x::7"])
-    gone = told(specs=few, before=shrunk.snapshots.values(), held=["x::7"])
+    shrunk = told(found, specs=few, before=told(found, specs=(spec(A, shares=10),)).lists.values(), held=["x::7"])
+    gone = told(specs=few, before=shrunk.lists.values(), held=["x::7"])
     assert list(said(gone)) == shares(8)
-    late = told(specs=few, before=gone.snapshots.values(), held=["x::7"], now=10 * FORGET_SECONDS)
+    late = told(specs=few, before=gone.lists.values(), held=["x::7"], now=10 * FORGET_SECONDS)
     assert list(said(late)) == shares(8)
-    many = told(specs=(spec(A, shares=10),), before=late.snapshots.values(), held=["x::7"])
+    many = told(specs=(spec(A, shares=10),), before=late.lists.values(), held=["x::7"])
     assert set(said(many)) >= {"x::7"}
-    moved = told(candidate(host("p2"), "x"), specs=few, before=late.snapshots.values(), held=["x::7"])
-    assert said(moved) == dict.fromkeys(shares(4), "") | dict.fromkeys(shares(8, 4), RETIRED)
+    moved = told(candidate(host("p2"), "x"), specs=few, before=late.lists.values(), held=["x::7"])
+    assert said(moved) == dict.fromkeys(shares(4), "") | dict.fromkeys(shares(8, 4), RETIRED_REASON)
 
 
 def test_an_absent_device_keeps_its_shares_until_it_is_back():
     """How many it has now may be for the device to say."""
-    before = told(candidate(host("p1"), "x"), specs=(spec(A, shares=10),)).snapshots.values()
+    before = told(candidate(host("p1"), "x"), specs=(spec(A, shares=10),)).lists.values()
     gone = told(specs=(spec(A, shares=4),), before=before)
     assert list(said(gone)) == shares(10)
     for held, expected in (((), shares(4)), (["x::5"], shares(6))):
         back = told(
-            candidate(host("p1", stamp="2"), "x"), specs=(spec(A, shares=4),), before=gone.snapshots.values(), held=held
+            candidate(host("p1", instance_id="2"), "x"),
+            specs=(spec(A, shares=4),),
+            before=gone.lists.values(),
+            held=held,
         )
         assert list(said(back)) == expected
 
@@ -454,17 +461,17 @@ def test_a_held_share_of_what_is_offered_no_more_keeps_those_below_it():
 def test_all_have_topology_or_none():
     both = (candidate(host("p1"), "x", numa=(0,)), candidate(host("p2"), "y", numa=(1,)))
     first = told(*both)
-    assert [device.numa for device in first.snapshots[A].devices] == [(0,), (1,)]
+    assert [device.numa for device in first.lists[A].devices] == [(0,), (1,)]
     mixed = (*both, candidate(host("p3"), "z"))
-    second = told(*mixed, before=first.snapshots.values())
-    assert [device.numa for device in second.snapshots[A].devices] == [(), (), ()]
-    third = told(*mixed, before=second.snapshots.values())
-    assert third.snapshots[A] is second.snapshots[A]
-    faulty = (replace(mixed[0], fault="f"), *mixed[1:])
-    fourth = told(*faulty, before=third.snapshots.values())
-    pairs = zip(fourth.snapshots[A].devices, third.snapshots[A].devices, strict=True)
+    second = told(*mixed, before=first.lists.values())
+    assert [device.numa for device in second.lists[A].devices] == [(), (), ()]
+    third = told(*mixed, before=second.lists.values())
+    assert third.lists[A] is second.lists[A]
+    faulty = (replace(mixed[0], unhealthy_reason="f"), *mixed[1:])
+    fourth = told(*faulty, before=third.lists.values())
+    pairs = zip(fourth.lists[A].devices, third.lists[A].devices, strict=True)
     assert [new is old for new, old in pairs] == [False, True, True]
-    assert [device.numa for device in told(*both).snapshots[A].devices] == [(0,), (1,)]
+    assert [device.numa for device in told(*both).lists[A].devices] == [(0,), (1,)]
 
 
 def wire_bytes(assembly):
@@ -476,23 +483,23 @@ def test_a_list_that_would_be_too_long_for_the_kubelet_is_cut_and_says_so():
     assembly = told(*found, specs=(spec(A, shares=5000),))
     assert 0 < len(assembly.unlisted) < 20
     assert set(why(assembly).values()) == {"the kubelet's list is full (4 MiB)"}
-    assert LIST_LIMIT * 0.9 < wire_bytes(assembly) <= LIST_LIMIT
+    assert MAX_LIST_BYTES * 0.9 < wire_bytes(assembly) <= MAX_LIST_BYTES
 
 
 def test_what_pods_hold_is_in_a_full_list_before_all_else():
     found = [candidate(host(f"p{n}"), f"{n:02}" + "x" * 40) for n in range(20)]
     last = f"19{'x' * 40}"
     before = told(*found, specs=(spec(A, shares=10),))
-    assembly = told(*found, specs=(spec(A, shares=5000),), before=before.snapshots.values(), held=[f"{last}::7"])
+    assembly = told(*found, specs=(spec(A, shares=5000),), before=before.lists.values(), held=[f"{last}::7"])
     kept = [name for name in said(assembly) if name.startswith(last)]
     assert kept == [f"{last}::{n}" for n in range(8)]
-    assert wire_bytes(assembly) <= LIST_LIMIT
+    assert wire_bytes(assembly) <= MAX_LIST_BYTES
 
 
 def test_ten_thousand_come_and_one_goes():
     found = [candidate(host(f"p{n}"), f"x{n}") for n in range(10_000)]
     first = told(*found)
-    assert [device.id for device in first.snapshots[A].devices] == [f"x{n}" for n in range(10_000)]
-    second = told(*found[:5000], *found[5001:], before=first.snapshots.values())
-    pairs = zip(first.snapshots[A].devices, second.snapshots[A].devices, strict=True)
+    assert [device.id for device in first.lists[A].devices] == [f"x{n}" for n in range(10_000)]
+    second = told(*found[:5000], *found[5001:], before=first.lists.values())
+    pairs = zip(first.lists[A].devices, second.lists[A].devices, strict=True)
     assert [old.id for old, new in pairs if old is not new] == ["x5000"]

@@ -45,15 +45,15 @@ class Life:
         self.now += 1.0
         self.facts = facts
         hosts = tuple(
-            HostDevice("pci", name, name, name, stamp=str(said.get("stamp", 1))) for name, said in facts.items()
+            HostDevice("pci", name, name, name, instance_id=str(said.get("stamp", 1))) for name, said in facts.items()
         )
         now = update_inventory(self.entries, Listing({PCI: hosts}), Facts(facts))
         for _ in range(3):
-            known = {"settled": self.settled, "fanned": self.fanned}
+            known = {"unchanged_lists": self.settled, "generated_names": self.fanned}
             made = build_lists(now, self.entries, frozenset(held), self.lists, self.now, **known)
-            self.lists, self.settled, self.unlisted = made.snapshots, made.settled, made.unlisted
-            self.fanned = made.fanned
-            if not made.moving:
+            self.lists, self.settled, self.unlisted = made.lists, made.unchanged_lists, made.unlisted
+            self.fanned = made.generated_names
+            if not made.awaits_delivery:
                 break
         return self.told(self.entries[0].name)
 
@@ -283,6 +283,6 @@ def test_lists_of_an_event_are_those_of_a_sweep(worlds):
         for life, seen in ((narrow, before), (full, now)):
             life.now += 1.0
             known = life.settled if life is narrow else {}
-            made = build_lists(seen, ENTRIES, frozenset(), life.lists, life.now, settled=known)
-            life.lists, life.settled = made.snapshots, made.settled
+            made = build_lists(seen, ENTRIES, frozenset(), life.lists, life.now, unchanged_lists=known)
+            life.lists, life.settled = made.lists, made.unchanged_lists
         assert narrow.lists == full.lists

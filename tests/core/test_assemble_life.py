@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from agent.core.entry.resource_spec import ShareMap, Slots
-from agent.core.inventory.device import Health, HostDevice, list_order, split_share
+from agent.core.inventory.device import Health, HostDevice, make_list_sort_key, split_share
 from agent.core.inventory.inventory import Inventory, update_inventory
 from agent.core.inventory.listing import Listing
 from agent.core.language.template import parse
 from agent.core.language.value import Absent, ValueType
 from agent.core.lists.build_lists import DeviceLists, build_lists
-from agent.core.lists.list_builder import SLOT_KEY
+from agent.core.lists.list_builder import SLOT_KEY_PREFIX
 from agent.core.lists.list_inputs import FORGET_SECONDS
 from agent.core.lists.resource_names import EMPTY_SECONDS, GeneratedName
 from agent.core.struct import replace
@@ -39,7 +39,7 @@ class Machine:
     def plug(self, place, **says):
         self.plugs += 1
         key = f"/sys/{place}/{says.pop('number')}"
-        self.plugged[place] = (HostDevice("pci", key, place, place, stamp=str(self.plugs)), says)
+        self.plugged[place] = (HostDevice("pci", key, place, place, instance_id=str(self.plugs)), says)
 
     def says(self, place, **words):
         if place in self.plugged:
@@ -48,30 +48,30 @@ class Machine:
     def look(self, specs):
         return update_inventory(specs, Listing({PCI: tuple(device for device, _ in self.plugged.values())}), self)
 
-    def fact(self, device, word):
+    def read_fact(self, device, word):
         if word == "open":
             return self.open
         says = {"place": device.place} | self.plugged[device.place][1]
         return says.get(word, Absent("unknown"))
 
-    def node(self, path):
+    def find_node(self, path):
         return Absent("no such file")
 
-    def consulted(self, device):
+    def get_read_paths(self, device):
         return frozenset()
 
 
 def as_before(seen, before):
     """The look in which whatever is as it was is the same object, as in one that looks at what is touched."""
     sightings = {
-        key: before.sightings[key] if before.sightings.get(key) == sighting else sighting
-        for key, sighting in seen.sightings.items()
+        key: before.match_results[key] if before.match_results.get(key) == sighting else sighting
+        for key, sighting in seen.match_results.items()
     }
-    offers = {**Inventory(seen.listing, sightings).candidates()}
-    for offer, found in before.candidates().items():
+    offers = {**Inventory(seen.listing, sightings).get_resource_candidates()}
+    for offer, found in before.get_resource_candidates().items():
         if list(map(id, found.values())) == list(map(id, offers.get(offer, {}).values())):
             offers[offer] = found
-    return replace(seen, sightings=sightings, _offers=offers)
+    return replace(seen, match_results=sightings, _resource_candidates=offers)
 
 
 BUSY = (clause(line("wait.busy", True, ValueType.BOOL), name="wait.busy"),)
@@ -103,7 +103,7 @@ def owners(snapshots):
         (name, resource, device)
         for resource, snapshot in snapshots.items()
         for device in snapshot.devices
-        for name in device.ids()
+        for name in device.list_ids()
     ]
 
 
@@ -237,13 +237,13 @@ class Life(RuleBasedStateMachine):
                     device.numa,
                     device.shares,
                     device.first_share,
-                    stamp=device.stamp,
+                    instance_id=device.instance_id,
                 )
                 for device in snapshot.devices
             ]
             self.snapshots[resource] = type(snapshot)(resource, tuple(devices))
-        fanned = {name: GeneratedName(one.written) for name, one in self.assembly.fanned.items()}
-        self.assembly = replace(self.assembly, fanned=fanned, settled={})
+        fanned = {name: GeneratedName(one.written_name) for name, one in self.assembly.generated_names.items()}
+        self.assembly = replace(self.assembly, generated_names=fanned, unchanged_lists={})
         self.settle()
 
     # One round after another, until nothing moves
@@ -253,9 +253,9 @@ class Life(RuleBasedStateMachine):
 
     def assemble(self, seen):
         state = (seen, self.configured, frozenset(self.held), self.snapshots, self.now)
-        fanned = self.assembly.fanned
-        assembly = build_lists(*state, fanned=fanned, settled=self.assembly.settled)
-        assert assembly == build_lists(*state, fanned=fanned), "what is settled makes a difference"
+        fanned = self.assembly.generated_names
+        assembly = build_lists(*state, generated_names=fanned, unchanged_lists=self.assembly.unchanged_lists)
+        assert assembly == build_lists(*state, generated_names=fanned), "what is settled makes a difference"
         return assembly
 
     def settle(self, *, looked=True):
@@ -267,15 +267,15 @@ class Life(RuleBasedStateMachine):
         for _ in range(4):
             assembly = self.assemble(seen)
             self.check_step(seen, assembly)
-            self.assembly, self.snapshots = assembly, dict(assembly.snapshots)
-            if not assembly.moving:
+            self.assembly, self.snapshots = assembly, dict(assembly.lists)
+            if not assembly.awaits_delivery:
                 break
         else:
             raise AssertionError("it moves for ever")
         self.check_rest(seen)
 
     def check_step(self, seen, assembly):
-        before, after = owners(self.snapshots), owners(assembly.snapshots)
+        before, after = owners(self.snapshots), owners(assembly.lists)
         names = [name for name, _, _ in after]
         assert len(names) == len(set(names)), "an id is listed twice"
         had = {name: resource for name, resource, _ in before}
@@ -286,9 +286,9 @@ class Life(RuleBasedStateMachine):
             assert had.get(name, resource) == resource, f"{name} joined {resource} before it left {had[name]}"
         self.check_hardware(seen, before, after, assembly)
         self.check_absence(seen, before, has, assembly)
-        mixed = list(seen.sightings)
+        mixed = list(seen.match_results)
         self.chance.shuffle(mixed)
-        other = self.assemble(Inventory(seen.listing, {key: seen.sightings[key] for key in mixed}))
+        other = self.assemble(Inventory(seen.listing, {key: seen.match_results[key] for key in mixed}))
         assert other == assembly, "the order of discovery shows"
         known = {device: device for snapshot in self.snapshots.values() for device in snapshot.devices}
         for _, _, device in after:
@@ -300,85 +300,89 @@ class Life(RuleBasedStateMachine):
         for _, resource, device in after:
             if device.health is not Health.HEALTHY:
                 continue
-            if device.key.startswith(SLOT_KEY):
-                lent = [found for sighting in seen.sightings.values() for found in sighting.slot_candidates]
-                assert any(not found.trouble for found in lent)
+            if device.key.startswith(SLOT_KEY_PREFIX):
+                lent = [found for sighting in seen.match_results.values() for found in sighting.slot_candidates]
+                assert any(not found.reason for found in lent)
                 continue
-            candidate = seen.sightings[device.key].candidate
+            candidate = seen.match_results[device.key].candidate
             assert candidate.resource == resource
-            assert not candidate.trouble
+            assert not candidate.reason
             assert device.id in candidate.ids
-            assert candidate.mark == device.mark
-            assert (candidate.device.place, candidate.device.stamp) == (device.place, device.stamp)
+            assert candidate.share_mark == device.share_mark
+            assert (candidate.device.place, candidate.device.instance_id) == (device.place, device.instance_id)
             assert offered.setdefault(device.key, device.id) == device.id
         for name, resource, device in before:
-            sighting = seen.sightings.get(device.key)
+            sighting = seen.match_results.get(device.key)
             host = sighting.devices[0] if sighting else None
-            if host is None or (host.place, host.stamp) != (device.place, device.stamp):
+            if host is None or (host.place, host.instance_id) != (device.place, device.instance_id):
                 continue
             if name in self.held and device.key in offered:
                 assert offered[device.key] == device.id, f"a pod holds it as {name}"
             candidate = sighting.candidate
-            owner = assembly.written.get(resource) or resource
-            if assembly.written.get(resource) != self.assembly.written.get(resource):
+            owner = assembly.written_names.get(resource) or resource
+            if assembly.written_names.get(resource) != self.assembly.written_names.get(resource):
                 continue
             if candidate is None or candidate.resource not in {resource, owner} or device.id not in candidate.ids:
                 continue
-            if (candidate.written or candidate.resource) != owner:
+            if (candidate.written_name or candidate.resource) != owner:
                 continue
-            if candidate.mark == device.mark and device.gone_since is None:
+            if candidate.share_mark == device.share_mark and device.absent_since is None:
                 kept = [other for _, place, other in after if (place, other.key) == (resource, device.key)]
                 assert device.id in {other.id for other in kept}, "a device lost its id in its place"
 
     def check_absence(self, seen, before, has, assembly):
         """What the host does not show stays for its time; when it is to go is told."""
         for name, resource, device in before:
-            gone = device.key not in seen.sightings and device.gone_since is None
-            if device.key.startswith(SLOT_KEY):
+            gone = device.key not in seen.match_results and device.absent_since is None
+            if device.key.startswith(SLOT_KEY_PREFIX):
                 gone = (SHARED, False) in self.entries and not any(
-                    one.slot_candidates for one in seen.sightings.values()
+                    one.slot_candidates for one in seen.match_results.values()
                 )
-                gone = gone and device.gone_since is None and int(name[5:]) < (self.entries[SHARED, False][0] or 2)
+                gone = gone and device.absent_since is None and int(name[5:]) < (self.entries[SHARED, False][0] or 2)
             wanted = any(
-                device.id in sighting.candidate.ids for sighting in seen.sightings.values() if sighting.candidate
+                device.id in sighting.candidate.ids for sighting in seen.match_results.values() if sighting.candidate
             )
-            if gone and not wanted and resource in assembly.written:
+            if gone and not wanted and resource in assembly.written_names:
                 assert name in has or device.first_share, f"{name} was forgotten at once"
         held = {split_share(name)[0] for name in self.held}
         going = [
-            device.gone_since + FORGET_SECONDS
-            for _, _, device in owners(assembly.snapshots)
-            if device.gone_since is not None and device.form not in held
+            device.absent_since + FORGET_SECONDS
+            for _, _, device in owners(assembly.lists)
+            if device.absent_since is not None and device.share_base not in held
         ]
-        going += [one.empty_since + EMPTY_SECONDS for one in assembly.fanned.values() if one.empty_since is not None]
+        going += [
+            one.empty_since + EMPTY_SECONDS for one in assembly.generated_names.values() if one.empty_since is not None
+        ]
         assert assembly.next_at == min(going, default=None)
         assert not going or assembly.next_at > self.now
-        for name, one in assembly.fanned.items():
-            assert assembly.written[name] == one.written == FANNED
-            assert one.empty_since is None or not assembly.snapshots[name].devices
+        for name, one in assembly.generated_names.items():
+            assert assembly.written_names[name] == one.written_name == FANNED
+            assert one.empty_since is None or not assembly.lists[name].devices
 
     def check_rest(self, seen):
         """Nothing moves: another round changes nothing, and everything is listed or has a reason."""
         again = self.assemble(seen)
         left_out = {(one.resource, one.key) for one in self.assembly.unlisted}
         assert {(one.resource, one.key) for one in again.unlisted} == left_out
-        assert all(again.snapshots[name] is snapshot for name, snapshot in self.snapshots.items())
-        stamps = {key: sighting.devices[0].stamp for key, sighting in seen.sightings.items()}
+        assert all(again.lists[name] is snapshot for name, snapshot in self.snapshots.items())
+        stamps = {key: sighting.devices[0].instance_id for key, sighting in seen.match_results.items()}
         listed = {
             (resource, device.key)
             for resource, snapshot in self.snapshots.items()
             for device in snapshot.devices
-            if device.stamp == stamps.get(device.key)
+            if device.instance_id == stamps.get(device.key)
         }
-        listed |= {(self.assembly.written.get(resource) or resource, key) for resource, key in listed}
-        left_out |= {(self.assembly.written.get(resource) or resource, key) for resource, key in left_out}
-        taken = {(sighting.candidate.resource, key) for key, sighting in seen.sightings.items() if sighting.candidate}
+        listed |= {(self.assembly.written_names.get(resource) or resource, key) for resource, key in listed}
+        left_out |= {(self.assembly.written_names.get(resource) or resource, key) for resource, key in left_out}
+        taken = {
+            (sighting.candidate.resource, key) for key, sighting in seen.match_results.items() if sighting.candidate
+        }
         assert taken <= listed | left_out, "something is neither listed nor has a reason"
 
     @invariant()
     def lists_are_in_order_with_one_rule_for_topology(self):
         for snapshot in self.snapshots.values():
-            assert list(snapshot.devices) == sorted(snapshot.devices, key=list_order)
+            assert list(snapshot.devices) == sorted(snapshot.devices, key=make_list_sort_key)
             assert len({bool(device.numa) for device in snapshot.devices}) <= 1
             assert all((device.health is Health.HEALTHY) == (not device.reason) for device in snapshot.devices)
 
@@ -393,14 +397,14 @@ class Life(RuleBasedStateMachine):
             return
         if any(says["model"] == "a" for says in there):
             return
-        seen, snapshots, fanned = self.machine.look(self.specs()), self.snapshots, self.assembly.fanned
+        seen, snapshots, fanned = self.machine.look(self.specs()), self.snapshots, self.assembly.generated_names
         for later in (1, 2, 2, 2, 2):
             now = self.now + later * FORGET_SECONDS
-            assembly = build_lists(seen, self.specs(), frozenset(), snapshots, now, fanned=fanned)
-            snapshots, fanned = assembly.snapshots, assembly.fanned
+            assembly = build_lists(seen, self.specs(), frozenset(), snapshots, now, generated_names=fanned)
+            snapshots, fanned = assembly.lists, assembly.generated_names
         assert assembly.unlisted == ()
-        candidates = (found for key in seen.sightings for found in seen.find_candidates(key))
-        models = {found.resource for found in candidates if found.written}
+        candidates = (found for key in seen.match_results for found in seen.find_candidates(key))
+        models = {found.resource for found in candidates if found.written_name}
         assert fanned.keys() == models, "a name that nobody wants stays"
         assert all(device.health is Health.HEALTHY for _, _, device in owners(snapshots))
 

@@ -62,14 +62,14 @@ class Node:
     def look(self, touched=ALL_DIRTY):
         before = self.told
         assembled = {name: name for name in before}
-        holds = lambda device: bool(self.held & set(device.ids()))
+        holds = lambda device: bool(self.held & set(device.list_ids()))
         who = find_movable_devices((self.entry,), before, assembled, holds)
-        if not touched.everything:
-            touched |= DirtySet(keys=diff_movable_devices(self.seen.movers, who))
+        if not touched.is_full_rescan:
+            touched |= DirtySet(keys=diff_movable_devices(self.seen.movable_devices, who))
         listing = Listing({self.entry.source: ((self.host,) if self.there else ()) + self.others})
-        self.seen = update_inventory((self.entry,), listing, Facts(self.facts), self.seen, touched, movers=who)
+        self.seen = update_inventory((self.entry,), listing, Facts(self.facts), self.seen, touched, movable_devices=who)
         made = build_lists(self.seen, (self.entry,), self.held, before, 0.0)
-        self.told = made.snapshots
+        self.told = made.lists
         return [(device.id, device.health.value, str(device.reason)) for device in self.told["example.com/a"].devices]
 
 
@@ -90,9 +90,9 @@ def test_held_and_gone_it_is_as_it_was(touched):
     node.there = False
     assert node.look(touched) == WELL
     assert node.told["example.com/a"] is before
-    assert node.seen.away == {KEY}
+    assert node.seen.in_pod_keys == {KEY}
     assert node.look(touched) == WELL
-    said = [one.result.verdict for one in node.seen.candidate(KEY).check_results]
+    said = [one.result.verdict for one in node.seen.get_candidate(KEY).check_results]
     assert said == [CheckVerdict.IGNORED, CheckVerdict.PASS]
 
 
@@ -110,7 +110,7 @@ def test_let_go_and_still_gone_it_is_absent(touched):
     assert node.look() == WELL
     node.held = frozenset()
     assert node.look(touched) == [(ID, "Unhealthy", "absent")]
-    assert node.seen.away == frozenset()
+    assert node.seen.in_pod_keys == frozenset()
 
 
 def test_without_moves_into_pod_what_a_pod_holds_is_absent_like_all_else(touched):
@@ -138,12 +138,12 @@ def test_back_under_another_name_it_keeps_its_id_and_is_not_there_twice(touched)
     node.look()
     node.held, node.there = frozenset({ID}), False
     node.look()
-    other = replace(HERE, key=f"{FUNCTION}/net/eth9", name="eth9", stamp="9")
+    other = replace(HERE, key=f"{FUNCTION}/net/eth9", name="eth9", instance_id="9")
     node.others = (other,)
     node.facts[other.key] = node.facts[KEY]
     assert node.look(touched) == WELL
     assert node.told["example.com/a"].devices[0].key == other.key
-    assert node.seen.away == frozenset()
+    assert node.seen.in_pod_keys == frozenset()
 
 
 @pytest.mark.parametrize("present", [False, True, Absent("EIO", unreadable=True)])
@@ -163,7 +163,7 @@ def test_the_function_is_the_nearest_above_it():
     node.held, node.there = frozenset({ID}), False
     reader = Facts(node.facts)
     who = find_movable_devices((node.entry,), node.told, {}, lambda _: True)
-    update_inventory((node.entry,), Listing({NET: ()}), reader, None, movers=who)
+    update_inventory((node.entry,), Listing({NET: ()}), reader, None, movable_devices=who)
     assert (IN_KEY, "present") in reader.asked
 
 
@@ -177,7 +177,13 @@ def test_software_has_no_function_to_be_gone():
 
 def test_after_a_restart_nothing_but_the_list_is_known(touched):
     remembered = Device(
-        ID, HERE.place, KEY, Health.UNHEALTHY, "not seen since the agent started", numa=(1,), stamp=HERE.stamp
+        ID,
+        HERE.place,
+        KEY,
+        Health.UNHEALTHY,
+        "not seen since the agent started",
+        numa=(1,),
+        instance_id=HERE.instance_id,
     )
     node = Node(net(match=clause(line("carrier", True, ValueType.BOOL)), checks=(CARRIER,)), HERE, {KEY: {}})
     node.told = {"example.com/a": DeviceList("example.com/a", (remembered,))}
@@ -208,16 +214,16 @@ def test_a_function_is_away_while_one_of_what_it_carried_is(touched, word):
     node.held = frozenset({"0000:3b:00.0"})
     del node.facts[IN_KEY][word]
     assert node.look(touched | DirtySet(keys=frozenset({IN_KEY}))) == well
-    assert [one.result.verdict for one in node.seen.candidate(IN_KEY).check_results] == [
+    assert [one.result.verdict for one in node.seen.get_candidate(IN_KEY).check_results] == [
         CheckVerdict.IGNORED,
         CheckVerdict.PASS,
     ]
     node.facts[IN_KEY]["driver"] = "vfio-pci"  # frozen as well, but for the check that is of the function
     assert node.look(touched | DirtySet(keys=frozenset({IN_KEY}))) == well
-    assert node.seen.candidate(IN_KEY).check_results[1].result.verdict is CheckVerdict.FAIL
+    assert node.seen.get_candidate(IN_KEY).check_results[1].result.verdict is CheckVerdict.FAIL
     node.facts[IN_KEY] |= {word: "back"}
     node.look(touched | DirtySet(keys=frozenset({IN_KEY})))
-    assert node.seen.away == frozenset()
+    assert node.seen.in_pod_keys == frozenset()
 
 
 def test_a_function_that_carried_nothing_is_never_away():
@@ -228,7 +234,7 @@ def test_a_function_that_carried_nothing_is_never_away():
     node.held = frozenset({"0000:3b:00.0"})
     node.facts[IN_KEY]["driver"] = "vfio-pci"
     node.look()
-    assert node.seen.away == frozenset()
+    assert node.seen.in_pod_keys == frozenset()
     assert str(node.told["example.com/a"].devices[0].reason).startswith("no longer offered")
 
 
@@ -244,9 +250,9 @@ def test_another_function_in_its_place_is_not_away():
     node.look()
     node.held = frozenset({"0000:3b:00.0"})
     del node.facts[IN_KEY]["netdev.name"]
-    node.host = replace(VF, stamp="9")
+    node.host = replace(VF, instance_id="9")
     node.look()
-    assert node.seen.away == frozenset()
+    assert node.seen.in_pod_keys == frozenset()
 
 
 @pytest.mark.parametrize(
@@ -264,7 +270,7 @@ def test_which_checks_go_on(word, goes_on):
     node.look()
     node.held, node.there = frozenset({ID}), False
     node.look()
-    (said,) = node.seen.candidate(KEY).check_results
+    (said,) = node.seen.get_candidate(KEY).check_results
     assert (said.result.verdict is not CheckVerdict.IGNORED) is goes_on
 
 
@@ -350,7 +356,7 @@ def test_whatever_happens_events_see_what_a_sweep_would_and_nothing_held_is_unhe
             case "come":
                 node.there = said["pci.present"]
             case "hold":
-                node.held |= {id_ for device in node.told["example.com/a"].devices for id_ in device.ids()}
+                node.held |= {id_ for device in node.told["example.com/a"].devices for id_ in device.list_ids()}
             case "release":
                 node.held = frozenset()
             case "function goes" | "function is back":
@@ -364,6 +370,6 @@ def test_whatever_happens_events_see_what_a_sweep_would_and_nothing_held_is_unhe
         assert node.look(ALL_DIRTY) == by_event, step
         assert len({id_ for id_, *_ in by_event}) == len(by_event)
         for device in told["example.com/a"].devices:
-            if device.key in node.seen.away:
+            if device.key in node.seen.in_pod_keys:
                 assert ID in node.held
                 assert (device.health is Health.HEALTHY) is node.facts[IN_KEY]["present"]

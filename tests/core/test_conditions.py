@@ -64,7 +64,7 @@ def known(conditions):
 
 
 def faults(concluded):
-    return {one.ids[0]: str(one.fault) for one in concluded.offers.get(OF, {}).values()}
+    return {one.ids[0]: str(one.unhealthy_reason) for one in concluded.offers.get(OF, {}).values()}
 
 
 def test_what_fails_is_the_fault_and_all_else_stays_the_object_it_was():
@@ -104,7 +104,7 @@ def test_nothing_fails_nothing_is_copied():
 def test_the_first_in_file_order_is_said_and_what_cannot_be_given_before_it():
     both = ill("both", (SLOW, GOOD), (LATCH, BAD), (LINK, CheckResult(CheckVerdict.FAIL, "other")))
     assert faults(after((0, both))) == {"both": "latch: no link"}
-    assert faults(after((0, replace(both, fault=Reason.of("/dev/x: no such file"))))) == {
+    assert faults(after((0, replace(both, unhealthy_reason=Reason.of("/dev/x: no such file"))))) == {
         "both": "/dev/x: no such file"
     }
 
@@ -238,7 +238,7 @@ def test_clearing():
 def test_a_single_look_says_what_is_bad_now():
     """Whatever time it takes to fail."""
     looked = seen(ill("x", (LINK, GOOD), (SLOW, BAD)), ill("y", (SLOW, BAD), fault="/dev/x: none"), ill("z"))
-    assert {one.ids[0]: str(one.fault) for one in evaluate_one_look(looked)[OF].values()} == {
+    assert {one.ids[0]: str(one.unhealthy_reason) for one in evaluate_one_look(looked)[OF].values()} == {
         "x": "slow: no link",
         "y": "/dev/x: none",
         "z": "",
@@ -252,22 +252,30 @@ def test_a_look_asks_the_checks_of_what_it_looks_at():
     listing = Listing({PCI: (host("x"), host("y"))})
     first = update_inventory([entry], listing, facts)
     lists = build_lists(
-        first, [entry], frozenset(), {}, 0, candidates=evaluate(Evaluation(), first.candidates(), (A,), 0, APART).offers
-    ).snapshots
+        first,
+        [entry],
+        frozenset(),
+        {},
+        0,
+        candidates=evaluate(Evaluation(), first.get_resource_candidates(), (A,), 0, APART).offers,
+    ).lists
     assert [(one.id, one.health, str(one.reason)) for one in lists[A].devices] == [
         ("x", Health.HEALTHY, ""),
         ("y", Health.UNHEALTHY, "link: state = 'ready', here off"),
     ]
     # By key: of that device alone; without: nothing.
     second = update_inventory([entry], listing, facts, first, DirtySet(keys=frozenset({"key x"})))
-    before, now = first.candidates()[OF], second.candidates()[OF]
+    before, now = first.get_resource_candidates()[OF], second.get_resource_candidates()[OF]
     assert now["key x"] is not before["key x"]
     assert now["key y"] is before["key y"]
     assert (
-        update_inventory([entry], listing, facts, first, DirtySet(keys=frozenset({"gone"}))).candidates()
-        == first.candidates()
+        update_inventory([entry], listing, facts, first, DirtySet(keys=frozenset({"gone"}))).get_resource_candidates()
+        == first.get_resource_candidates()
     )
-    assert update_inventory([entry], listing, facts, first, ALL_DIRTY).candidates() == first.candidates()
+    assert (
+        update_inventory([entry], listing, facts, first, ALL_DIRTY).get_resource_candidates()
+        == first.get_resource_candidates()
+    )
 
 
 STEPS = st.lists(
@@ -299,9 +307,9 @@ def test_lists_and_looks_fit_together():
     for now, outcome in enumerate((GOOD, BAD, GOOD)):
         x, y = ill("x", (LINK, outcome)), ill("y", (LINK, GOOD))
         at = look_at(x, y)
-        made = evaluate(made, at.candidates(), (A,), now, APART)
-        assembly = build_lists(at, [entry], frozenset(), told, now, settled=settled, candidates=made.offers)
-        told, settled = assembly.snapshots, assembly.settled
+        made = evaluate(made, at.get_resource_candidates(), (A,), now, APART)
+        assembly = build_lists(at, [entry], frozenset(), told, now, unchanged_lists=settled, candidates=made.offers)
+        told, settled = assembly.lists, assembly.unchanged_lists
         assert [str(one.reason) for one in told[A].devices] == ["link: no link" if outcome is BAD else "", ""]
 
 
@@ -345,7 +353,7 @@ def test_what_failed_in_the_last_life_fails_until_an_answer_says_otherwise():
 
 
 def test_a_single_look_does_not_know_what_is_awaited():
-    assert str(next(iter(evaluate_one_look(seen(ill("it", (LINK, AWAITED))))[OF].values())).fault) == ""
+    assert str(next(iter(evaluate_one_look(seen(ill("it", (LINK, AWAITED))))[OF].values())).unhealthy_reason) == ""
 
 
 ECC = Check("ecc", CounterCheck("errors"), recovery_threshold=None)

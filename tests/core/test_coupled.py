@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from agent.core.entry.resource_spec import VfioGive
 from agent.core.grants.exclusive_grants import ExclusiveGrants, holder_of
-from agent.core.inventory.candidate import candidate as candidate_of
+from agent.core.inventory.candidate import make_candidate as candidate_of
 from agent.core.inventory.device import HostDevice
 from agent.core.inventory.member_facts import wrap_single_member
 from agent.core.lists.build_lists import build_lists
@@ -19,17 +19,21 @@ SPECS = (spec(A), spec(B))
 
 def member(name, *group, resource=A, **more):
     """A function that VFIO gives, with the others of its group."""
-    return candidate(host(name), name, resource=resource, shuts=tuple(f"key {other}" for other in group), **more)
+    return candidate(
+        host(name), name, resource=resource, exclusive_keys=tuple(f"key {other}" for other in group), **more
+    )
 
 
 def told(*candidates, held=(), before=None, settled=None, confirmed=None):
     held = frozenset(held)
     known = held if confirmed is None else frozenset(confirmed)
-    return build_lists(look_at(*candidates), SPECS, held, before or {}, 0.0, settled=settled, confirmed_ids=known)
+    return build_lists(
+        look_at(*candidates), SPECS, held, before or {}, 0.0, unchanged_lists=settled, confirmed_ids=known
+    )
 
 
 def reasons(assembly):
-    return {device.id: str(device.reason) for list_ in assembly.snapshots.values() for device in list_.devices}
+    return {device.id: str(device.reason) for list_ in assembly.lists.values() for device in list_.devices}
 
 
 def taken(name, resource=A):
@@ -40,12 +44,12 @@ def test_while_a_pod_has_one_all_others_of_the_group_are_unhealthy_in_every_reso
     group = member("x", "y", "z"), member("y", "x", "z"), member("z", "x", "y", resource=B), member("w", resource=B)
     free = told(*group)
     assert set(reasons(free).values()) == {""}
-    now = told(*group, held=["x"], before=free.snapshots, settled=free.settled)
+    now = told(*group, held=["x"], before=free.lists, settled=free.unchanged_lists)
     assert reasons(now) == {"x": "", "y": taken("x"), "z": taken("x"), "w": ""}
-    again = told(*group, held=["x"], before=now.snapshots, settled=now.settled)
-    assert again.snapshots == now.snapshots
-    after = told(*group, before=again.snapshots, settled=again.settled)
-    assert after.snapshots == free.snapshots
+    again = told(*group, held=["x"], before=now.lists, settled=now.unchanged_lists)
+    assert again.lists == now.lists
+    after = told(*group, before=again.lists, settled=again.unchanged_lists)
+    assert after.lists == free.lists
 
 
 def test_what_is_given_otherwise_is_of_the_group_too():
@@ -64,7 +68,7 @@ def test_what_is_unhealthy_by_itself_says_why():
 
 
 def test_a_device_that_an_entry_takes_no_more_still_has_its_group():
-    before = lists(replace(told(member("x", "y")).snapshots[A]))
+    before = lists(replace(told(member("x", "y")).lists[A]))
     assert reasons(told(member("y", "x"), held=["x"], before=before))["y"] == taken("x")
 
 
@@ -87,9 +91,9 @@ def test_in_doubt_only_confirmed_ids_exclude_and_are_excluded_by_none(confirmed,
     assert reasons(made) == {
         name: taken(excluded[name], resources[excluded[name]]) if name in excluded else "" for name in resources
     }
-    again = told(*group, held="wxyz", confirmed=confirmed, before=made.snapshots, settled=made.settled)
-    assert again.snapshots == made.snapshots
-    free = told(*group, before=again.snapshots, settled=again.settled)
+    again = told(*group, held="wxyz", confirmed=confirmed, before=made.lists, settled=made.unchanged_lists)
+    assert again.lists == made.lists
+    free = told(*group, before=again.lists, settled=again.unchanged_lists)
     assert set(reasons(free).values()) == {""}
 
 
@@ -105,18 +109,18 @@ def test_in_doubt_only_confirmed_ids_exclude_and_are_excluded_by_none(confirmed,
 def test_what_a_pod_was_granted_excludes_until_its_release_whatever_the_device_is_now(before, now):
     first = told(*before, held="x", confirmed="x")
     for doubt in "xy", "x":
-        made = told(*now, held=doubt, confirmed="x", before=first.snapshots, settled=first.settled)
+        made = told(*now, held=doubt, confirmed="x", before=first.lists, settled=first.unchanged_lists)
         for _ in range(2):
             assert reasons(made)["y"] == taken("x")
-            made = told(*now, held=doubt, confirmed="x", before=made.snapshots, settled=made.settled)
+            made = told(*now, held=doubt, confirmed="x", before=made.lists, settled=made.unchanged_lists)
         assert "y" in reasons(made)
-        after = told(*now, before=made.snapshots, settled=made.settled)
+        after = told(*now, before=made.lists, settled=made.unchanged_lists)
         assert reasons(after)["y"] == ""
 
 
 def test_a_device_that_another_one_shuts_is_exclusive_too():
     made = told(member("x", "y"), candidate(host("y"), "y", resource=B), candidate(host("w"), "w", resource=B))
-    devices = [device for list_ in made.snapshots.values() for device in list_.devices]
+    devices = [device for list_ in made.lists.values() for device in list_.devices]
     assert {device.id: made.is_exclusive(device) for device in devices} == {"x": True, "y": True, "w": False}
 
 
@@ -127,7 +131,9 @@ def test_which_are_of_a_group_is_read_where_vfio_gives():
 
     def shut(*gives):
         entry = spec(vfio=gives)
-        return candidate_of(entry, device, wrap_single_member(core_facts.Facts(entry, device, reader)), reader).shuts
+        return candidate_of(
+            entry, device, wrap_single_member(core_facts.Facts(entry, device, reader)), reader
+        ).exclusive_keys
 
     others = ("pci:0000:00:01.0", "pci:0000:01:00.1")
     assert shut() == ()
@@ -151,7 +157,7 @@ def test_no_two_pods_can_get_what_is_of_one_group(data):
         doubt = data.draw(st.booleans(), label="in doubt")
         listed = names if doubt else held
         made = told(*found, held=listed, confirmed=held, before=before, settled=settled)
-        before, settled = made.snapshots, made.settled
+        before, settled = made.lists, made.unchanged_lists
         for name, why in reasons(made).items():
             tied = [other for other in group[name] if by_vfio[name] or by_vfio[other]]
             assert bool(why) == (name not in held and not held.isdisjoint(tied)), (name, why)
@@ -161,7 +167,7 @@ def test_no_two_pods_can_get_what_is_of_one_group(data):
 
 
 def device(name, *group):
-    return listed(name, shuts=tuple(f"key {other}" for other in group))
+    return listed(name, exclusive_keys=tuple(f"key {other}" for other in group))
 
 
 X, Y = device("x", "y"), device("y", "x")

@@ -6,12 +6,12 @@ from agent.core.inventory.device import (
     DeviceList,
     Health,
     Member,
-    list_bytes,
-    list_order,
+    compute_device_bytes,
+    make_list_sort_key,
+    make_unhealthy,
     split_share,
-    unhealthy,
 )
-from agent.core.lists.transitions import BLIP, Transition, transitions
+from agent.core.lists.transitions import BLIP_REASON, Transition, find_transitions
 from agent.core.reason import Reason
 from agent.core.struct import replace
 from tests.core.building import listed, snapshot
@@ -46,9 +46,9 @@ def test_an_id_of_the_kubelets_is_a_base_and_perhaps_a_share(written, base, shar
 
 
 def test_the_ids_that_the_kubelet_sees():
-    assert list(listed("a").ids()) == ["a"]
-    assert list(SHARED.ids()) == ["x::0", "x::1", "x::2"]
-    assert list(UPPER.ids()) == ["x::4", "x::5"]
+    assert list(listed("a").list_ids()) == ["a"]
+    assert list(SHARED.list_ids()) == ["x::0", "x::1", "x::2"]
+    assert list(UPPER.list_ids()) == ["x::4", "x::5"]
     assert [len(device) for device in MIXED.devices] == [1, 1, 3, 2]
 
 
@@ -67,25 +67,25 @@ def test_the_ids_that_the_kubelet_sees():
     ],
 )
 def test_finding(written, found):
-    assert MIXED.find(written) == found
+    assert MIXED.find_device(written) == found
 
 
 def test_suffixes_of_ones_own_are_told_apart():
-    own, other = listed("x", shares=2, suffix="::part-"), listed("x", shares=2)
+    own, other = listed("x", shares=2, share_suffix="::part-"), listed("x", shares=2)
     mixed = snapshot(own, other)
-    assert list(own.ids()) == ["x::part-0", "x::part-1"]
-    assert mixed.find("x::part-1") == (own, 1)
-    assert mixed.find("x::1") == (other, 1)
-    assert mixed.find("x::pard-1") is None
+    assert list(own.list_ids()) == ["x::part-0", "x::part-1"]
+    assert mixed.find_device("x::part-1") == (own, 1)
+    assert mixed.find_device("x::1") == (other, 1)
+    assert mixed.find_device("x::pard-1") is None
 
 
 def test_every_id_of_a_list_is_found_in_it():
-    assert all(MIXED.find(name)[0] is device for device in MIXED.devices for name in device.ids())
+    assert all(MIXED.find_device(name)[0] is device for device in MIXED.devices for name in device.list_ids())
 
 
 def test_counting():
-    assert MIXED.count(Health.HEALTHY) == 5
-    assert MIXED.count(Health.UNHEALTHY) == 2
+    assert MIXED.count_ids(Health.HEALTHY) == 5
+    assert MIXED.count_ids(Health.UNHEALTHY) == 2
 
 
 WALKS = []
@@ -104,13 +104,13 @@ def test_a_list_is_gone_through_once_however_much_is_asked_for():
     for _ in range(3):
         asked = parse_ids(many, ["x::2", "b", "x::0"])
         assert [(device.id, shares) for device, shares in asked.items()] == [("b", ()), ("x", (0, 2))]
-        assert many.offered == 7
+        assert many.id_count == 7
     assert len(WALKS) == 2
 
 
 def test_the_index_is_no_part_of_a_list():
     other = DeviceList(MIXED.resource, MIXED.devices)
-    other.find("a")
+    other.find_device("a")
     assert other == snapshot(*MIXED.devices)
     assert "index" not in repr(other)
 
@@ -118,14 +118,14 @@ def test_the_index_is_no_part_of_a_list():
 def test_list_order():
     devices = [listed("a9"), listed("a10"), listed("x"), SHARED, UPPER]
     mixed = devices[2:] + devices[1::-1]
-    assert sorted(mixed, key=list_order) == devices
+    assert sorted(mixed, key=make_list_sort_key) == devices
 
 
 def test_unhealthy_is_the_same_object_where_nothing_changes():
-    sick = unhealthy(listed("a"), "absent", 1.0)
-    assert (sick.health, sick.reason, sick.gone_since) == (Health.UNHEALTHY, Reason.of("absent"), 1.0)
-    assert unhealthy(sick, "absent", 1.0) is sick
-    assert unhealthy(sick, "absent", None).gone_since is None
+    sick = make_unhealthy(listed("a"), "absent", 1.0)
+    assert (sick.health, sick.reason, sick.absent_since) == (Health.UNHEALTHY, Reason.of("absent"), 1.0)
+    assert make_unhealthy(sick, "absent", 1.0) is sick
+    assert make_unhealthy(sick, "absent", None).absent_since is None
 
 
 @pytest.mark.parametrize("numa", [0, 1, 2])
@@ -135,24 +135,24 @@ def test_the_size_of_a_device_is_an_upper_bound(length, numa):
     node = bytes((0x0A, 2, 0x08, 1))
     topology = b"\x1a" + bytes([numa * len(node)]) + node * numa if numa else b""
     device = b"\x0a" + bytes([length]) + b"x" * length + b"\x12\x09Unhealthy" + topology
-    assert 0 <= list_bytes(length, numa) - len(b"\x0a" + bytes([len(device)]) + device) <= 2
+    assert 0 <= compute_device_bytes(length, numa) - len(b"\x0a" + bytes([len(device)]) + device) <= 2
 
 
 def test_transitions_are_told_once_each():
-    sick = unhealthy(listed("a"), "absent", 1.0)
-    sicker = unhealthy(listed("a"), "broken", None)
+    sick = make_unhealthy(listed("a"), "absent", 1.0)
+    sicker = make_unhealthy(listed("a"), "broken", None)
     before = snapshot(listed("a"), listed("b"), SHARED)
     after = snapshot(sick, SHARED, listed("c", reason=""))
-    assert list(transitions(before, after)) == [
+    assert list(find_transitions(before, after)) == [
         Transition("example.com/a", "a", Health.HEALTHY, Health.UNHEALTHY, "absent", "a", "key a"),
         Transition("example.com/a", "c", None, Health.HEALTHY, "", "c", "key c"),
         Transition("example.com/a", "b", Health.HEALTHY, None, "no pod can hold it", "b", "key b"),
     ]
-    assert list(transitions(after, after)) == []
-    assert [str(one) for one in transitions(snapshot(sick), snapshot(listed("a")))] == [
+    assert list(find_transitions(after, after)) == []
+    assert [str(one) for one in find_transitions(snapshot(sick), snapshot(listed("a")))] == [
         "example.com/a a: Unhealthy → Healthy: back, was: absent"
     ]
-    assert [one.reason for one in transitions(snapshot(sick), snapshot(sicker))] == ["broken"]
+    assert [one.reason for one in find_transitions(snapshot(sick), snapshot(sicker))] == ["broken"]
 
 
 MEMBERS = (Member("p", "k", "1", "p"), Member("q", "l", "1", "q"))
@@ -161,23 +161,27 @@ MEMBERS = (Member("p", "k", "1", "p"), Member("q", "l", "1", "q"))
 @pytest.mark.parametrize(
     ("before", "after", "blip"),
     [
-        (listed("a", stamp="1"), listed("a", stamp="1"), False),
-        (listed("a", stamp="1"), listed("a", stamp="2"), True),
-        (listed("a", stamp=""), listed("a", stamp="2"), False),  # of the last life, or nobody could tell
-        (listed("a", stamp="1"), listed("a", stamp=""), False),
-        (listed("a", stamp="1", carried=("netdev",)), listed("a", stamp="2"), False),  # back from its pod
-        (listed("a", stamp="1"), unhealthy(listed("a", stamp="2"), "absent", 1.0), False),
-        (listed("a", members=MEMBERS), listed("a", members=(MEMBERS[0], MEMBERS[1]._replace(stamp="2"))), True),
+        (listed("a", instance_id="1"), listed("a", instance_id="1"), False),
+        (listed("a", instance_id="1"), listed("a", instance_id="2"), True),
+        (listed("a", instance_id=""), listed("a", instance_id="2"), False),  # of the last life, or nobody could tell
+        (listed("a", instance_id="1"), listed("a", instance_id=""), False),
+        (
+            listed("a", instance_id="1", moved_words=("netdev",)),
+            listed("a", instance_id="2"),
+            False,
+        ),  # back from its pod
+        (listed("a", instance_id="1"), make_unhealthy(listed("a", instance_id="2"), "absent", 1.0), False),
+        (listed("a", members=MEMBERS), listed("a", members=(MEMBERS[0], MEMBERS[1]._replace(instance_id="2"))), True),
         (listed("a", members=MEMBERS), listed("a", members=MEMBERS[:1]), False),
         (listed("a", members=MEMBERS), listed("a", members=(*MEMBERS, Member("r", "m", "9", "r"))), False),
     ],
 )
 def test_what_was_replaced_between_two_looks_is_a_blip(before, after, blip):
-    found = list(transitions(snapshot(before), snapshot(replace(after))))
-    assert [one.reason for one in found if one.blip] == [BLIP] * blip
+    found = list(find_transitions(snapshot(before), snapshot(replace(after))))
+    assert [one.reason for one in found if one.is_blip] == [BLIP_REASON] * blip
 
 
 def test_devices_are_values():
     assert listed("a") == listed("a")
     assert hash(listed("a")) == hash(listed("a"))
-    assert Device("a", "p", "k", Health.HEALTHY).form == ("a", "")
+    assert Device("a", "p", "k", Health.HEALTHY).share_base == ("a", "")

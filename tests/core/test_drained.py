@@ -14,12 +14,12 @@ A, B = "example.com/a", "example.com/b"
 OF = (A, "")
 RMA = Drain("RMA 2231", 1.0)
 ONE, TWO, BROKEN = (candidate(host(name), name) for name in ("one", "two", "broken"))
-BROKEN = replace(BROKEN, fault=failing("heat", "95"))
+BROKEN = replace(BROKEN, unhealthy_reason=failing("heat", "95"))
 SEEN = {OF: {one.device.key: one for one in (ONE, TWO, BROKEN)}}
 
 
 def faults(made):
-    return {one.ids[0]: str(one.fault) for found in made.offers.values() for one in found.values()}
+    return {one.ids[0]: str(one.unhealthy_reason) for found in made.offers.values() for one in found.values()}
 
 
 def test_a_place_is_drained_whatever_else_is_the_matter_and_nothing_else_is_copied():
@@ -53,16 +53,18 @@ def test_giving_back_a_resource_leaves_what_was_drained_by_itself():
 def test_it_is_unhealthy_and_nothing_else_of_it_changes():
     look, entry = look_at(ONE, TWO), spec()
     told = build_lists(look, (entry,), frozenset(), {}, 0.0)
-    made = overlay(DrainOverlay(), look.candidates(), DrainSet({"one": RMA}))
-    after = build_lists(look, (entry,), frozenset(), told.snapshots, 1.0, candidates=made.offers, settled=told.settled)
-    one, two = after.snapshots[A].devices
-    assert (one.health, one.reason) == (Health.UNHEALTHY, Reason(ReasonCause.DRAIN, "RMA 2231"))
-    assert two is told.snapshots[A].devices[1]
-    back = overlay(made, look.candidates(), DrainSet())
-    again = build_lists(
-        look, (entry,), frozenset(), after.snapshots, 2.0, candidates=back.offers, settled=after.settled
+    made = overlay(DrainOverlay(), look.get_resource_candidates(), DrainSet({"one": RMA}))
+    after = build_lists(
+        look, (entry,), frozenset(), told.lists, 1.0, candidates=made.offers, unchanged_lists=told.unchanged_lists
     )
-    assert again.snapshots[A] == told.snapshots[A]
+    one, two = after.lists[A].devices
+    assert (one.health, one.reason) == (Health.UNHEALTHY, Reason(ReasonCause.DRAIN, "RMA 2231"))
+    assert two is told.lists[A].devices[1]
+    back = overlay(made, look.get_resource_candidates(), DrainSet())
+    again = build_lists(
+        look, (entry,), frozenset(), after.lists, 2.0, candidates=back.offers, unchanged_lists=after.unchanged_lists
+    )
+    assert again.lists[A] == told.lists[A]
 
 
 NAMES = ("one", "two", "broken", "other")

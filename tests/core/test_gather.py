@@ -19,9 +19,9 @@ PARTS = Grouping(member_clauses={"dongle": clause(), "programmer": clause()})
 class Judged:
     """What `gather` asks of a sighting."""
 
-    stopped: int | None = None
-    tied: dict = field(default_factory=dict)
-    undecided: bool = False
+    taking_entry: int | None = None
+    memberships: dict = field(default_factory=dict)
+    is_undecided: bool = False
 
 
 def host(name):
@@ -45,7 +45,7 @@ def groups(groupings, now):
     found, _ = build_groups(groupings, now, Groups(), {}, now)
     unique = {id(group): group for group in found.groups.values()}
     return sorted(
-        (group.entry, *(device.name if device in group.matched else [device.name] for device in group.members))
+        (group.entry, *(device.name if device in group.matched_members else [device.name] for device in group.members))
         for group in unique.values()
     )
 
@@ -75,17 +75,17 @@ def test_what_an_earlier_entry_has_stays_there():
     found, _ = build_groups({1: CLAIMING}, now, Groups(), {}, now)
     group = found.groups["a"]
     assert group.members == (host("a"), host("c"))
-    assert group.strangers == (host("b"),)
+    assert group.foreign_members == (host("b"),)
     assert "b" not in found.groups
 
 
 def test_what_an_earlier_entry_may_have_yet_is_not_taken_either():
-    now = {**machine([1], a=(1, "1")), "b": Judged(0, {1: GroupMembership(host("b"), ((0, "1"),))}, undecided=True)}
-    assert build_groups({1: CLAIMING}, now, Groups(), {}, now)[0].groups["a"].strangers == (host("b"),)
+    now = {**machine([1], a=(1, "1")), "b": Judged(0, {1: GroupMembership(host("b"), ((0, "1"),))}, is_undecided=True)}
+    assert build_groups({1: CLAIMING}, now, Groups(), {}, now)[0].groups["a"].foreign_members == (host("b"),)
 
 
 def test_what_is_undecided_makes_no_group_but_comes_along():
-    now = {**machine([0], a=(0, "1")), "b": Judged(0, {0: GroupMembership(host("b"), ((0, "1"),))}, undecided=True)}
+    now = {**machine([0], a=(0, "1")), "b": Judged(0, {0: GroupMembership(host("b"), ((0, "1"),))}, is_undecided=True)}
     assert groups({0: CLAIMING}, now) == [(0, "a", ["b"])]
     del now["a"]
     assert groups({0: CLAIMING}, now) == []
@@ -105,7 +105,7 @@ def test_parts_are_found_by_name():
         "c": Judged(0, {0: GroupMembership(host("c"), hub, "dongle")}),
     }
     group = build_groups({0: PARTS}, now, Groups(), {}, now)[0].groups["b"]
-    assert group.parts == {"dongle": (host("a"), host("c")), "programmer": (host("b"),)}
+    assert group.named_members == {"dongle": (host("a"), host("c")), "programmer": (host("b"),)}
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_each_host_device_is_in_one_group_and_in_none_that_another_entry_has(now
     found, _ = build_groups(ENTRIES, now, Groups(), {}, now)
     for key, group in found.groups.items():
         assert key in {member.key for member in group.members}
-        assert now[key].stopped is None or now[key].stopped >= group.entry
+        assert now[key].taking_entry is None or now[key].taking_entry >= group.entry
         assert all(found.groups[member.key] is group for member in group.members)
-        assert group.matched
-        assert all(now[device.key].stopped == group.entry for device in group.matched)
+        assert group.matched_members
+        assert all(now[device.key].taking_entry == group.entry for device in group.matched_members)

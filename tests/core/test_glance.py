@@ -55,10 +55,10 @@ def agrees(seen, entries, said, asked):
             refusal = judge(entry, device, reader)
             if refusal is not None:
                 refusals.append(refusal)
-            if refusal is None or refusal.undecided:
+            if refusal is None or refusal.is_undecided:
                 stopped = number
                 break
-        sighting = seen.sightings[device.key]
-        assert (list(sighting.refusals), sighting.stopped) == (refusals, stopped)
-        assert sighting.undecided == bool(refusals and refusals[-1].undecided)
+        sighting = seen.match_results[device.key]
+        assert (list(sighting.mismatches), sighting.taking_entry) == (refusals, stopped)
+        assert sighting.is_undecided == bool(refusals and refusals[-1].is_undecided)
     assert {each for each in asked if each[1] in WORDS} == {each for each in reader.asked if each[1] in WORDS}

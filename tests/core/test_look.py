@@ -21,7 +21,7 @@ NET = Source("subsystem", ("net",))
 def one(facts, *specs, nodes=None, device=GPU, previous=None, touched=ALL_DIRTY):
     reader = Facts({device.key: facts}, nodes)
     seen = update_inventory(specs, Listing({PCI: (device,)}), reader, previous, touched)
-    return seen.sightings[device.key]
+    return seen.match_results[device.key]
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_match(facts, here):
     if here is None:
         assert refusal is None
     else:
-        assert (refusal.resource, refusal.address, refusal.here) == ("example.com/a", "match.vendor", here)
+        assert (refusal.resource, refusal.address, refusal.facts_text) == ("example.com/a", "match.vendor", here)
 
 
 BOOT = (clause(line("driver", "nvme"), line("boot", True, ValueType.BOOL), name="boot"),)
@@ -61,7 +61,7 @@ BOOT = (clause(line("driver", "nvme"), line("boot", True, ValueType.BOOL), name=
 )
 def test_an_exclusion_fails_closed_where_it_could_not_be_read(facts, here):
     refusal = judge(spec(exclude=BOOT), GPU, Facts({GPU.key: facts}))
-    assert (refusal and refusal.here) == here
+    assert (refusal and refusal.facts_text) == here
 
 
 @pytest.mark.parametrize("test", [Not(Equals("nvme")), Exists(False)])
@@ -77,7 +77,7 @@ def test_an_exclusion_of_no_lines_excludes_nothing():
 
 def test_exclude_is_looked_at_before_match():
     reader = Facts({GPU.key: {"driver": "nvme", "boot": True}})
-    assert judge(spec(exclude=BOOT, match=clause(line("vendor", "10de"))), GPU, reader).here == "nvme"
+    assert judge(spec(exclude=BOOT, match=clause(line("vendor", "10de"))), GPU, reader).facts_text == "nvme"
     assert (GPU.key, "vendor") not in reader.asked
 
 
@@ -86,19 +86,19 @@ def test_the_first_entry_in_file_order_takes_and_the_others_are_not_asked():
     first = spec("example.com/first", id=(parse("{gone}"),), nodes=(give("n", "/dev/gone"),))
     sighting = one({"vendor": "10de"}, never, first, spec("example.com/second"))
     assert sighting.candidate.resource == "example.com/first"
-    assert [refusal.resource for refusal in sighting.refusals] == ["example.com/never"]
-    assert sighting.candidate.unnamed == "gone: no such file"
-    assert str(sighting.candidate.fault) == "/dev/gone: no such file"
+    assert [refusal.resource for refusal in sighting.mismatches] == ["example.com/never"]
+    assert sighting.candidate.missing_id_reason == "gone: no such file"
+    assert str(sighting.candidate.unhealthy_reason) == "/dev/gone: no such file"
 
 
 def test_one_thing_seen_by_two_sources_is_taken_once():
     net = HostDevice("subsystem", GPU.key, "eth0", "net:eth0", GPU.directory)
     entries = (spec("example.com/net", source=NET), spec("example.com/pci"))
     seen = update_inventory(entries, Listing({PCI: (GPU,), NET: (net,)}), Facts())
-    assert list(seen.sightings) == [GPU.key]
-    assert seen.sightings[GPU.key].candidate.resource == "example.com/net"
-    assert seen.sightings[GPU.key].devices == (GPU, net)
-    assert list(seen.candidates()) == [("example.com/net", "")]
+    assert list(seen.match_results) == [GPU.key]
+    assert seen.match_results[GPU.key].candidate.resource == "example.com/net"
+    assert seen.match_results[GPU.key].devices == (GPU, net)
+    assert list(seen.get_resource_candidates()) == [("example.com/net", "")]
 
 
 def test_ids_are_the_alternatives_that_can_be_written():
@@ -106,17 +106,17 @@ def test_ids_are_the_alternatives_that_can_be_written():
     facts = {"uuid": UNREAD, "serial": "A1", "empty": "", "odd": "a::b/c"}
     found = one(facts, entry).candidate
     assert found.ids == ("A1", "a:_b_c")
-    assert found.unnamed == "uuid: EIO"
+    assert found.missing_id_reason == "uuid: EIO"
 
 
 def test_an_absent_alternative_could_be_whatever_no_word_contradicts():
     entry = spec(id=(parse("{vendor}:{product}-{serial}-{vendor}"), parse("{vendor}@{place}")))
     found = one({"vendor": "04*3", "product": Absent(""), "place": "1-4"}, entry).candidate
     assert found.ids == ("04_3@1-4",)
-    assert found.may_be(listed("04_3:6001-A1-04_3"))
-    assert not found.may_be(listed("0403:6001-A1-0403"))
-    assert not found.may_be(listed("04_3@1-4"))
-    assert not one({"serial": "A1"}, spec()).candidate.may_be(listed("A1"))
+    assert found.may_get_id_of(listed("04_3:6001-A1-04_3"))
+    assert not found.may_get_id_of(listed("0403:6001-A1-0403"))
+    assert not found.may_get_id_of(listed("04_3@1-4"))
+    assert not one({"serial": "A1"}, spec()).candidate.may_get_id_of(listed("A1"))
 
 
 @pytest.mark.parametrize(("said", "numa"), [(0, (0,)), (3, (3,)), (-1, ()), (Absent("none"), ()), ("0", ())])
@@ -136,15 +136,15 @@ def test_nodes_and_the_fault_of_those_that_are_missing():
     )
     found = one({"serial": "A", "node": "/dev/x", "up": ".."}, entry, nodes={"/dev/x": node("/dev/y")}).candidate
     assert found.nodes == (node("/dev/y"),)
-    assert str(found.fault) == "node d: up: '..' cannot be in a path"
-    assert str(one({"serial": "A", "node": "/dev/x"}, spec(nodes=entry.nodes[4:])).candidate.fault) == (
+    assert str(found.unhealthy_reason) == "node d: up: '..' cannot be in a path"
+    assert str(one({"serial": "A", "node": "/dev/x"}, spec(nodes=entry.nodes[4:])).candidate.unhealthy_reason) == (
         "/dev/gone: no such file"
     )
 
 
 def test_the_nodes_that_were_looked_at_are_consulted_there_or_not():
     entry = spec(nodes=(give("a", "/dev/link"), give("b", "/dev/gone", optional=True)))
-    assert one({}, entry, nodes={"/dev/link": node("/dev/x")}).consulted == {
+    assert one({}, entry, nodes={"/dev/link": node("/dev/x")}).read_paths == {
         "/sys/devices/3b",
         "/dev/link",
         "/dev/x",
@@ -164,17 +164,17 @@ def test_the_nodes_that_were_looked_at_are_consulted_there_or_not():
     ],
 )
 def test_what_a_touched_path_concerns(place, path, concerned):
-    assert DirtySet(frozenset({path})).concerns([place]) is concerned
-    assert DirtySet(frozenset({path, "/q"})).concerns(["/elsewhere", place]) is concerned
+    assert DirtySet(frozenset({path})).overlaps([place]) is concerned
+    assert DirtySet(frozenset({path, "/q"})).overlaps(["/elsewhere", place]) is concerned
 
 
 def test_touching_adds_up():
     both = DirtySet(frozenset("a")) | DirtySet(subsystems=frozenset({"net"}))
     assert both == DirtySet(frozenset("a"), frozenset({"net"}))
-    assert (both | ALL_DIRTY).everything
+    assert (both | ALL_DIRTY).is_full_rescan
     assert (bool(DirtySet()), bool(both), bool(ALL_DIRTY)) == (False, True, True)
-    assert ALL_DIRTY.concerns(["/x"])
-    assert not DirtySet().concerns(["/x"])
+    assert ALL_DIRTY.overlaps(["/x"])
+    assert not DirtySet().overlaps(["/x"])
 
 
 def test_what_nothing_touched_is_taken_over_and_not_read():
@@ -183,15 +183,15 @@ def test_what_nothing_touched_is_taken_over_and_not_read():
     after = update_inventory(
         (spec(),), Listing({PCI: (GPU,)}), reader, before, DirtySet(frozenset({"/sys/devices/3c"}))
     )
-    assert after.sightings[GPU.key] is before.sightings[GPU.key]
+    assert after.match_results[GPU.key] is before.match_results[GPU.key]
     assert reader.asked == []
 
 
 def test_another_thing_under_the_same_key_is_looked_at():
     before = update_inventory((spec(),), Listing({PCI: (GPU,)}), Facts({GPU.key: {"serial": "A"}}))
-    other = HostDevice("pci", GPU.key, GPU.name, GPU.place, GPU.directory, stamp="2")
+    other = HostDevice("pci", GPU.key, GPU.name, GPU.place, GPU.directory, instance_id="2")
     after = update_inventory((spec(),), Listing({PCI: (other,)}), Facts({GPU.key: {"serial": "B"}}), before, DirtySet())
-    assert after.sightings[GPU.key].candidate.ids == ("B",)
+    assert after.match_results[GPU.key].candidate.ids == ("B",)
 
 
 # Narrowing. A machine is a tree of directories with facts in them; a device's words come from its own directory, from
@@ -225,17 +225,17 @@ class Machine:
     def listing(self):
         return Listing({PCI: tuple(DEVICES[name] for name in sorted(self.machine["there"]))})
 
-    def fact(self, device, word):
+    def read_fact(self, device, word):
         where = {"own": device.directory, "partner": PARTNER[device.directory]}
         if word in where:
             return self.machine["says"].get(where[word], Absent("silent"))
         return {"place": device.place, "path": "/dev/d/y"}.get(word, Absent("unknown"))
 
-    def node(self, path):
+    def find_node(self, path):
         minor = self.machine["nodes"].get(path)
         return Absent("no such file") if minor is None else node(path, minor)
 
-    def consulted(self, device):
+    def get_read_paths(self, device):
         return frozenset({device.directory, PARTNER[device.directory]})
 
 
@@ -265,20 +265,20 @@ def test_places_are_found_as_if_each_was_asked(rests, paths):
     places, touched = PathIndex(), DirtySet(frozenset(paths))
     for count, (key, rests_on) in enumerate(rests):
         places.add(key, rests_on)
-        expected = {key for key, rests_on in rests[: count + 1] if touched.concerns(rests_on)}
+        expected = {key for key, rests_on in rests[: count + 1] if touched.overlaps(rests_on)}
         assert places.find_dirty_keys(touched) == expected
 
 
 def test_the_directories_of_nodes_are_known():
     places = PathIndex()
     places.add("x", ["/sys/devices/a", "/dev/x", "/dev/bus/usb/001/002"])
-    assert places.directories == {"/dev", "/dev/bus/usb/001"}
+    assert places.watched_directories == {"/dev", "/dev/bus/usb/001"}
 
 
 def test_what_the_kernel_does_not_tell_of_is_watched():
     places = PathIndex()
     places.add("x", ["/opt/vendor/lib.so", "/etc/cdi/", "/sys/devices/a", "/sys", "/proc/x", "/dev", "/", "/top"])
-    assert places.directories == {"/opt/vendor", "/etc/cdi", "/"}
+    assert places.watched_directories == {"/opt/vendor", "/etc/cdi", "/"}
 
 
 def test_a_directory_with_all_that_is_in_it():
@@ -292,42 +292,42 @@ def test_a_directory_with_all_that_is_in_it():
 
 def one_giving(reader, **gives):
     seen = update_inventory([spec(**gives)], Listing({PCI: (GPU,)}), reader)
-    return seen.sightings[GPU.key]
+    return seen.match_results[GPU.key]
 
 
 def test_a_mount_that_is_missing_is_a_fault_unless_it_is_optional():
     lib = mount("lib", "/opt/{driver}/*.so")
     reader = Facts({GPU.key: {"driver": "acme"}}, there={"/opt/acme/*.so": Absent("nothing fits")})
-    assert str(one_giving(reader, mounts=(lib,)).candidate.fault) == "/opt/acme/*.so: nothing fits"
-    assert str(one_giving(reader, mounts=(replace(lib, optional=True),)).candidate.fault) == ""
+    assert str(one_giving(reader, mounts=(lib,)).candidate.unhealthy_reason) == "/opt/acme/*.so: nothing fits"
+    assert str(one_giving(reader, mounts=(replace(lib, optional=True),)).candidate.unhealthy_reason) == ""
     there = Facts(
         {GPU.key: {"driver": "acme"}}, there={"/opt/acme/*.so": (MatchedPath("/opt/acme/a.so", "/opt/acme/a.so.1"),)}
     )
     seen = one_giving(there, mounts=(lib,))
-    assert str(seen.candidate.fault) == ""
-    assert {"/opt/acme/", "/opt/acme/a.so"} <= seen.consulted
+    assert str(seen.candidate.unhealthy_reason) == ""
+    assert {"/opt/acme/", "/opt/acme/a.so"} <= seen.read_paths
 
 
 def test_a_mount_with_an_absent_word_is_a_fault_unless_it_is_optional():
     lib = mount("lib", "/opt/{driver}")
-    assert str(one_giving(Facts(), mounts=(lib,)).candidate.fault) == "mount lib: driver: no such file"
-    assert str(one_giving(Facts(), mounts=(replace(lib, optional=True),)).candidate.fault) == ""
+    assert str(one_giving(Facts(), mounts=(lib,)).candidate.unhealthy_reason) == "mount lib: driver: no such file"
+    assert str(one_giving(Facts(), mounts=(replace(lib, optional=True),)).candidate.unhealthy_reason) == ""
 
 
 def test_what_a_device_says_fits_itself_alone():
     reader = Facts({GPU.key: {"driver": "*"}}, there={"/opt/[*]": (MatchedPath("/opt/*", "/opt/*"),)})
     seen = one_giving(reader, mounts=(mount("lib", "/opt/{driver}"),))
-    assert str(seen.candidate.fault) == ""
-    assert "/opt/*" in seen.consulted
+    assert str(seen.candidate.unhealthy_reason) == ""
+    assert "/opt/*" in seen.read_paths
 
 
 def test_a_cdi_name_in_no_spec_is_a_fault_that_says_where_it_was_looked_for():
     reader = Facts({GPU.key: {"serial": "7"}}, specs={"a.com/gpu=8": "/etc/cdi/a.json"})
     seen = one_giving(reader, cdi=(cdi("a.com/gpu={serial}"),))
-    assert str(seen.candidate.fault) == "a.com/gpu=7 is in no CDI spec in /etc/cdi"
-    assert "/etc/cdi/" in seen.consulted
-    assert str(one_giving(reader, cdi=(cdi("a.com/gpu={serial}", unchecked=True),)).candidate.fault) == ""
-    assert str(one_giving(reader, cdi=(cdi("a.com/gpu=8"),)).candidate.fault) == ""
-    assert str(one_giving(reader, cdi=(cdi("a.com/gpu=-{serial}", unchecked=True),)).candidate.fault) != ""
+    assert str(seen.candidate.unhealthy_reason) == "a.com/gpu=7 is in no CDI spec in /etc/cdi"
+    assert "/etc/cdi/" in seen.read_paths
+    assert str(one_giving(reader, cdi=(cdi("a.com/gpu={serial}", unchecked=True),)).candidate.unhealthy_reason) == ""
+    assert str(one_giving(reader, cdi=(cdi("a.com/gpu=8"),)).candidate.unhealthy_reason) == ""
+    assert str(one_giving(reader, cdi=(cdi("a.com/gpu=-{serial}", unchecked=True),)).candidate.unhealthy_reason) != ""
     absent = one_giving(reader, cdi=(cdi("a.com/gpu={uuid}", unchecked=True),)).candidate
-    assert str(absent.fault) == "cdi a.com/gpu={uuid}: uuid: no such file"
+    assert str(absent.unhealthy_reason) == "cdi a.com/gpu={uuid}: uuid: no such file"

@@ -33,7 +33,7 @@ def seen(entries, facts, nodes=None):
 
 
 def group_of(entry, facts, key="a", nodes=None):
-    return seen((entry,), facts, nodes).candidate(key)
+    return seen((entry,), facts, nodes).get_candidate(key)
 
 
 def test_a_group_is_one_candidate_by_the_words_of_its_first_that_matches():
@@ -44,35 +44,35 @@ def test_a_group_is_one_candidate_by_the_words_of_its_first_that_matches():
         "c": {"group": 1, "serial": "C", "driver": "vfio", "numa": 0},
     }
     now = seen((entry,), facts)
-    found = now.candidate("a")
+    found = now.get_candidate("a")
     assert found.device == host("b")
     assert found.ids == ("B", "vfio")
     assert [member.name for member in found.members] == ["a", "b", "c"]
     assert found.numa == (0, 1)
-    assert all(now.candidate(key) is found for key in "abc")
-    assert now.candidates() == {("example.com/a", ""): {"b": found}}
+    assert all(now.get_candidate(key) is found for key in "abc")
+    assert now.get_resource_candidates() == {("example.com/a", ""): {"b": found}}
 
 
 def test_what_does_not_match_is_not_in_it_unless_all_is_claimed_and_a_later_entry_may_have_it():
     facts = {"a": {"group": 1, "driver": "vfio"}, "b": {"group": 1, "serial": "B"}}
     later = spec("example.com/b")
     now = seen((spec(match=VFIO, group=BY_GROUP), later), facts)
-    assert [member.name for member in now.candidate("a").members] == ["a"]
-    assert now.candidate("b").resource == "example.com/b"
+    assert [member.name for member in now.get_candidate("a").members] == ["a"]
+    assert now.get_candidate("b").resource == "example.com/b"
     now = seen((spec(match=VFIO, group=CLAIMS), later), facts)
-    assert now.candidate("b").resource == "example.com/a"
-    assert list(now.candidates()) == [("example.com/a", "")]
+    assert now.get_candidate("b").resource == "example.com/a"
+    assert list(now.get_resource_candidates()) == [("example.com/a", "")]
 
 
 def test_what_an_earlier_entry_has_makes_the_group_unfit_and_says_where_it_is():
     facts = {"a": {"group": 1, "driver": "vfio"}, "b": {"group": 1}}
     first = spec("example.com/first", exclude=(clause(line("driver", "vfio"), name="x"),))
     now = seen((first, spec(match=VFIO, group=CLAIMS)), facts)
-    assert str(now.candidate("a").fault) == "b is in example.com/first"
-    assert now.candidate("b").resource == "example.com/first"
+    assert str(now.get_candidate("a").unhealthy_reason) == "b is in example.com/first"
+    assert now.get_candidate("b").resource == "example.com/first"
     facts["b"]["driver"] = Absent("to come", pending=True)
     assert (
-        str(seen((first, spec(match=VFIO, group=CLAIMS)), facts).candidate("a").fault)
+        str(seen((first, spec(match=VFIO, group=CLAIMS)), facts).get_candidate("a").unhealthy_reason)
         == "b may be in example.com/first"
     )
 
@@ -81,7 +81,7 @@ def test_excluded_ones_come_along():
     entry = spec(exclude=(clause(line("serial", "B"), name="x"),), group=CLAIMS)
     found = group_of(entry, {"a": {"group": 1}, "b": {"group": 1, "serial": "B"}})
     assert [member.name for member in found.members] == ["a", "b"]
-    assert [device.name for device in found.group.matched] == ["a"]
+    assert [device.name for device in found.group.matched_members] == ["a"]
 
 
 def test_nodes_are_those_of_every_member_and_missing_ones_a_fault_where_it_matches():
@@ -89,9 +89,9 @@ def test_nodes_are_those_of_every_member_and_missing_ones_a_fault_where_it_match
     facts = {"a": {"group": 1, "driver": "vfio", "serial": "x"}, "b": {"group": 1, "serial": "y"}, "c": {"group": 1}}
     nodes = {"/dev/x": node("/dev/x"), "/dev/y": node("/dev/y", 1)}
     found = group_of(entry, facts, nodes=nodes)
-    assert (found.nodes, found.fault) == (tuple(nodes.values()), NO_REASON)
+    assert (found.nodes, found.unhealthy_reason) == (tuple(nodes.values()), NO_REASON)
     facts["c"]["driver"] = "vfio"
-    assert str(group_of(entry, facts, nodes=nodes).fault) == "node n: serial: no such file"
+    assert str(group_of(entry, facts, nodes=nodes).unhealthy_reason) == "node n: serial: no such file"
 
 
 @pytest.mark.parametrize(
@@ -109,15 +109,15 @@ def test_parts_make_a_device_when_each_is_there_once(vendors, waits, by):
     facts = {name: {"vendor": vendor, "group": 1} for name, vendor in vendors.items()}
     found = group_of(spec(group=Grouping(by, member_clauses=KIT)), facts, min(facts))
     hint = "" if by or "both" not in waits else "; say in group.by what keeps them apart"
-    assert found.waits == waits + hint
+    assert found.not_ready_reason == waits + hint
 
 
 def test_what_is_no_part_is_left_to_others_and_told_why():
     entries = (spec(group=Grouping(member_clauses=KIT)), spec("example.com/other"))
     now = seen(entries, {"a": {"vendor": "0403"}, "b": {"vendor": "ffff"}})
-    assert now.candidate("b").resource == "example.com/other"
-    (refusal,) = now.sightings["b"].refusals
-    assert (refusal.resource, refusal.address, refusal.here) == ("example.com/a", "match.vendor", "ffff")
+    assert now.get_candidate("b").resource == "example.com/other"
+    (refusal,) = now.match_results["b"].mismatches
+    assert (refusal.resource, refusal.address, refusal.facts_text) == ("example.com/a", "match.vendor", "ffff")
 
 
 def test_each_part_is_a_word():
@@ -126,7 +126,7 @@ def test_each_part_is_a_word():
     found = group_of(entry, facts)
     assert found.ids == ("a-D-P",)
     del facts["b"]
-    assert group_of(entry, facts).unnamed == "dongle.serial: there is no dongle"
+    assert group_of(entry, facts).missing_id_reason == "dongle.serial: there is no dongle"
 
 
 def test_a_device_alone_is_all_its_members():
@@ -135,7 +135,7 @@ def test_a_device_alone_is_all_its_members():
 
 
 def known(candidate, id, lead):  # noqa: A002
-    return candidate.is_known(listed(id, "b", lead=lead))
+    return candidate.has_id_of(listed(id, "b", lead=lead))
 
 
 def test_an_id_stays_while_the_member_that_gave_it_says_so_or_is_gone():
@@ -159,7 +159,7 @@ def test_an_event_at_one_member_is_one_at_all_that_rests_on_it():
     entry = spec(group=BY_GROUP, id=(parse("{serial}"),), nodes=(give("n", "/dev/{serial}"),))
     facts = {name: {"group": 1, "serial": name} for name in "ab"}
     before = seen((entry,), facts)
-    assert str(before.candidate("a").fault) == "/dev/a: no such file"
+    assert str(before.get_candidate("a").unhealthy_reason) == "/dev/a: no such file"
     after = update_inventory(
         (entry,),
         before.listing,
@@ -167,16 +167,16 @@ def test_an_event_at_one_member_is_one_at_all_that_rests_on_it():
         before,
         DirtySet(frozenset({"/dev/b"})),
     )
-    assert str(after.candidate("a").fault) == ""
-    assert after.candidate("a") is after.candidate("b")
+    assert str(after.get_candidate("a").unhealthy_reason) == ""
+    assert after.get_candidate("a") is after.get_candidate("b")
 
 
 def test_what_is_not_known_to_be_together_yet_is_nobodys():
     facts = {"a": {"group": Absent("to come", pending=True)}}
     now = seen((spec(group=BY_GROUP), spec("example.com/later")), facts)
-    assert now.candidate("a") is None
-    (refusal,) = now.sightings["a"].refusals
-    assert (refusal.address, refusal.written, refusal.here) == ("group.by", "group", "absent (to come)")
+    assert now.get_candidate("a") is None
+    (refusal,) = now.match_results["a"].mismatches
+    assert (refusal.address, refusal.source_text, refusal.facts_text) == ("group.by", "group", "absent (to come)")
 
 
 def members(**facts):
@@ -235,8 +235,12 @@ def test_clauses_are_asked_of_members_and_of_what_they_lead_to():
     assert facts.follow_relation("dongle.ports") == facts.follow_relation("ports") == ("p", "q")
     assert facts.follow_relation("gone.ports") == Absent("there is no gone")
     assert facts.follow_relation("members.bad").unreadable
-    assert facts.of(None).follow_relation("ports") == facts.of(None)("serial") == Absent("it is gone")
-    assert facts.of(None)("dongle.serial") == "A"
+    assert (
+        facts.replace_first(None).follow_relation("ports")
+        == facts.replace_first(None)("serial")
+        == Absent("it is gone")
+    )
+    assert facts.replace_first(None)("dongle.serial") == "A"
 
 
 def test_a_look_asks_of_each_device_the_same_however_many_there_are_and_an_event_of_its_group_alone():
@@ -307,9 +311,9 @@ def test_a_narrow_look_sees_what_a_full_one_does(machine, changes):
     for change, more in changes:
         reader = Machine(change)
         wider = DirtySet(frozenset(f"/sys/devices/{name}" for name in more))
-        now.candidates()
+        now.get_resource_candidates()
         now = update_inventory(ENTRIES, reader.listing, reader, now, touched(machine, change) | wider)
         full = update_inventory(ENTRIES, reader.listing, reader)
         assert now == full
-        assert now.candidates() == full.candidates()
+        assert now.get_resource_candidates() == full.get_resource_candidates()
         machine = change

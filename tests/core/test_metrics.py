@@ -93,8 +93,8 @@ def test_devices_are_so_many_at_most_and_shares_are_one():
 def test_an_id_that_is_listed_twice_has_one_series():
     before = moment(replace(good("a"), shares=4))
     held = frozenset({"a::3"})
-    made = moment(replace(good("a"), shares=2), previous=before.lists.snapshots, held=held)
-    assert len(made.lists.snapshots[A].devices) == 2
+    made = moment(replace(good("a"), shares=2), previous=before.lists.lists, held=held)
+    assert len(made.lists.lists[A].devices) == 2
     assert of(measured(made), "device_healthy", resource=A, device="a") == 0
 
 
@@ -139,7 +139,7 @@ def test_a_source_that_cannot_be_looked_at_and_events_that_were_lost():
     counts.overruns["uevents"] += 2
     source = spec().source
     odd = (SkippedPath("/dev/odd", "is no device"),)
-    for oddities, up in ((odd, 1), ((*odd, SkippedPath("/sys/bus/x", "not permitted", failed=True)), 0)):
+    for oddities, up in ((odd, 1), ((*odd, SkippedPath("/sys/bus/x", "not permitted", is_source_failure=True)), 0)):
         look = replace(made.inventory, listing=Listing({source: ()}, {source: oddities}))
         series = measured(replace(made, inventory=look, kernel_log_fault="not permitted"), counts.tally())
         assert of(series, "source_up", source=str(source)) == up

@@ -12,7 +12,7 @@ from agent.core.language.template import parse
 from agent.core.language.value import Absent, ValueType
 from agent.core.lists.build_lists import build_lists
 from agent.core.lists.expected_count import find_missing_devices
-from agent.core.lists.resource_names import EMPTY_SECONDS, NAMES_LIMIT, GeneratedName
+from agent.core.lists.resource_names import EMPTY_SECONDS, MAX_NAMES, GeneratedName
 from tests.core.building import PCI, Facts, clause, give, host, line, spec
 
 A, FAN = "example.com/a", "example.com/{model}"
@@ -39,20 +39,22 @@ class Node:
         self.look = update_inventory(self.specs, Listing({PCI: devices}), Facts(self.facts))
         for _ in range(3):
             self.once()
-            if not self.assembly.moving:
+            if not self.assembly.awaits_delivery:
                 return self
         raise AssertionError("it moves for ever")
 
     def once(self):
         before = self.assembly
-        state = (self.look, self.specs, self.held, before.snapshots, self.now)
-        self.assembly = build_lists(*state, fanned=before.fanned, settled=before.settled)
+        state = (self.look, self.specs, self.held, before.lists, self.now)
+        self.assembly = build_lists(
+            *state, generated_names=before.generated_names, unchanged_lists=before.unchanged_lists
+        )
         return self.lists()
 
     def lists(self):
         return {
-            name: {each: str(device.reason) for device in snapshot.devices for each in device.ids()}
-            for name, snapshot in self.assembly.snapshots.items()
+            name: {each: str(device.reason) for device in snapshot.devices for each in device.list_ids()}
+            for name, snapshot in self.assembly.lists.items()
         }
 
     def why(self):
@@ -90,7 +92,7 @@ def test_one_entry_is_of_several_resources_which_appear_with_their_devices():
     node.says("p2", model="m2")
     node.says("p3", model="m1")
     assert node.settle().lists() == {"example.com/m1": {"p1": "", "p3": ""}, "example.com/m2": {"p2": ""}}
-    assert node.assembly.written == {"example.com/m1": FAN, "example.com/m2": FAN}
+    assert node.assembly.written_names == {"example.com/m1": FAN, "example.com/m2": FAN}
 
 
 def test_an_empty_name_stays_for_a_while_and_then_ends():
@@ -101,13 +103,13 @@ def test_an_empty_name_stays_for_a_while_and_then_ends():
     assert node.settle().lists() == {"example.com/m1": {}, "example.com/m2": {"p1": ""}}
     assert node.assembly.next_at == node.now + EMPTY_SECONDS
     node.settle(EMPTY_SECONDS - 1)
-    assert node.assembly.ending == NONE
+    assert node.assembly.ended_resources == NONE
     node.settle(1)
-    assert node.assembly.ending == {"example.com/m1"}
-    assert node.assembly.written == {"example.com/m2": FAN}
+    assert node.assembly.ended_resources == {"example.com/m1"}
+    assert node.assembly.written_names == {"example.com/m2": FAN}
     node.says("p1", model="m1")
     node.settle()
-    assert node.assembly.ending == NONE
+    assert node.assembly.ended_resources == NONE
     assert node.lists() == {"example.com/m1": {"p1": ""}, "example.com/m2": {}}
 
 
@@ -117,7 +119,7 @@ def test_a_name_stays_while_a_device_wants_it():
     node.settle()
     node.settle(2 * EMPTY_SECONDS)
     assert node.lists() == {"example.com/m1": {}}
-    assert (node.assembly.ending, node.assembly.next_at) == (NONE, None)
+    assert (node.assembly.ended_resources, node.assembly.next_at) == (NONE, None)
 
 
 def test_a_held_device_keeps_its_name_and_says_what_it_would_be():
@@ -142,7 +144,7 @@ def test_a_move_leaves_one_name_before_it_joins_the_other():
     node.says("p1", model="m2")
     node.look = update_inventory(node.specs, Listing({PCI: (host("p1"),)}), Facts(node.facts))
     assert node.once() == {"example.com/m1": {}, "example.com/m2": {}}
-    assert node.assembly.moving
+    assert node.assembly.awaits_delivery
     assert node.once() == {"example.com/m1": {}, "example.com/m2": {"p1": ""}}
 
 
@@ -168,7 +170,7 @@ def test_what_is_unplugged_is_absent_under_its_name():
     node.settle(EMPTY_SECONDS)
     assert node.lists() == {"example.com/m1": {}}
     node.settle(EMPTY_SECONDS)
-    assert node.assembly.ending == {"example.com/m1"}
+    assert node.assembly.ended_resources == {"example.com/m1"}
 
 
 @pytest.mark.parametrize("order", [1, -1])
@@ -197,11 +199,11 @@ def test_of_two_texts_the_first_has_a_name_unless_the_other_has_it_already():
 
 def test_an_entry_has_so_many_names_and_no_more():
     node = Node(fan())
-    for number in range(NAMES_LIMIT + 1):
+    for number in range(MAX_NAMES + 1):
         node.says(f"p{number}", model=f"m{number}")
     node.settle()
-    assert len(node.assembly.written) == NAMES_LIMIT
-    assert list(node.why()) == [f"p{NAMES_LIMIT}"]
+    assert len(node.assembly.written_names) == MAX_NAMES
+    assert list(node.why()) == [f"p{MAX_NAMES}"]
 
 
 def test_names_are_remembered_over_a_restart():
@@ -210,7 +212,7 @@ def test_names_are_remembered_over_a_restart():
     node.settle()
     node.facts = {}
     node.assembly = build_lists(
-        Inventory(), node.specs, NONE, node.assembly.snapshots, 0.0, fanned={"example.com/m1": GeneratedName(FAN)}
+        Inventory(), node.specs, NONE, node.assembly.lists, 0.0, generated_names={"example.com/m1": GeneratedName(FAN)}
     )
     assert node.lists() == {"example.com/m1": {"p1": "absent"}}
 
@@ -222,7 +224,7 @@ def test_a_text_that_is_taken_out_retires_its_names_and_another_takes_them_over(
     node.held = frozenset({"p1"})
     node.specs = ()
     assert node.settle().lists() == {"example.com/m1": {"p1": "taken out by configuration"}}
-    assert node.assembly.written == {}
+    assert node.assembly.written_names == {}
     node.specs = (spec("example.com/m1"),)
     assert node.settle().lists() == {"example.com/m1": {"p1": ""}}
 
@@ -237,7 +239,7 @@ def test_an_entry_adds_to_anothers_resource():
     node.says("p1", kind="a")
     node.says("p2", kind="b")
     assert node.settle().lists() == {A: {"p1": "", "p2-more::0": "", "p2-more::1": ""}}
-    assert [node.look.candidate(f"key {place}").entry for place in ("p1", "p2")] == [0, 1]
+    assert [node.look.get_candidate(f"key {place}").entry for place in ("p1", "p2")] == [0, 1]
 
 
 def test_ids_are_unique_and_topology_is_all_or_none_over_the_resource():
@@ -245,10 +247,10 @@ def test_ids_are_unique_and_topology_is_all_or_none_over_the_resource():
     more = spec(A, is_addition=True, id=(parse("{id}"), parse("{serial}")), topology=())
     node = Node(first, more)
     node.says("p1", kind="a", id="x", numa=0)
-    assert node.settle().assembly.snapshots[A].devices[0].numa == (0,)
+    assert node.settle().assembly.lists[A].devices[0].numa == (0,)
     node.says("p2", id="x")
     assert node.settle().lists() == {A: {"x": "", "p2": ""}}
-    assert {device.numa for device in node.assembly.snapshots[A].devices} == {()}
+    assert {device.numa for device in node.assembly.lists[A].devices} == {()}
 
 
 # Shares
@@ -312,10 +314,10 @@ def test_a_waiting_device_keeps_its_name_and_takes_it_up_again_after_a_replug():
     node.says("p1", model="m2", state="init")
     waits = "not yet: match.state = 'init', here init"
     assert node.settle().lists() == {"example.com/m1": {"p1": waits}}
-    devices = (host("p1", stamp="2"),)
+    devices = (host("p1", instance_id="2"),)
     node.look = update_inventory(node.specs, Listing({PCI: devices}), Facts(node.facts))
     assert node.once() == {"example.com/m1": {"p1": waits}}
-    assert node.assembly.snapshots["example.com/m1"].devices[0].stamp == "2"
+    assert node.assembly.lists["example.com/m1"].devices[0].instance_id == "2"
 
 
 OPEN = (clause(line("host.open", True, ValueType.BOOL), name="gate.open"),)
@@ -350,12 +352,12 @@ def test_an_event_reads_a_gate_only_where_it_concerns_what_that_was_read_from():
     first = update_inventory(entries, listing, Facts(facts, places=places))
     reader = Facts({**facts, "gate:0": {"host.open": True}}, places=places)
     same = update_inventory(entries, listing, reader, first, DirtySet(frozenset({"/sys/devices/p1"})))
-    assert same.candidate("key p1").waits == CLOSED
+    assert same.get_candidate("key p1").not_ready_reason == CLOSED
     assert ("gate:0", "host.open") not in reader.asked
     opened = update_inventory(entries, listing, reader, first, DirtySet(frozenset({"/sys/module/x"})))
-    assert opened.candidate("key p1").waits == ""
+    assert opened.get_candidate("key p1").not_ready_reason == ""
     assert opened == update_inventory(entries, listing, reader)
-    assert opened.candidates() == update_inventory(entries, listing, reader).candidates()
+    assert opened.get_resource_candidates() == update_inventory(entries, listing, reader).get_resource_candidates()
 
 
 # Slots
@@ -412,13 +414,13 @@ def test_a_slot_is_unhealthy_when_nothing_of_it_is_healthy():
     node = Node(spec(A, slots=Slots(1, parse("slot-{n}")), nodes=(give("n", "/dev/gone"),)))
     node.says("p1")
     node.settle()
-    (slot,) = node.assembly.snapshots[A].devices
+    (slot,) = node.assembly.lists[A].devices
     assert (slot.health, str(slot.reason), slot.reason.path) == (
         Health.UNHEALTHY,
         "p1: /dev/gone: no such file",
         "/dev/gone",
     )
-    assert node.assembly.snapshots[A] != DeviceList(A)
+    assert node.assembly.lists[A] != DeviceList(A)
 
 
 # Expecting

@@ -81,7 +81,7 @@ def leaning(check, *behind, device=None, facts=()):
 
 
 def faults(concluded):
-    return {one.ids[0]: str(one.fault) for one in concluded.offers.get(OF, {}).values()}
+    return {one.ids[0]: str(one.unhealthy_reason) for one in concluded.offers.get(OF, {}).values()}
 
 
 def seen(*children):
@@ -275,11 +275,11 @@ def test_a_wait_turns_with_the_partner_whoever_is_looked_at():
     assert before.offers[OF] is before.seen[OF] or list(before.offers[OF].values()) == [c, d]
     made = evaluate(before, seen(waiting("c", parent(1, bad=True)), d), (A, "gpu"), 9, 0.05)
     for one in made.offers[OF].values():
-        assert one.waits == "not yet: match.gpu.healthy = False, here false (gpu: link: no link)"
-        assert one.ailing == {(one.device.key, "gpu"): "link: no link"}
+        assert one.not_ready_reason == "not yet: match.gpu.healthy = False, here false (gpu: link: no link)"
+        assert one.unhealthy_partners == {(one.device.key, "gpu"): "link: no link"}
     assert made.partners(["key d"]) == {DeviceRef("gpu", "key p1")}
     well = evaluate(made, seen(waiting("c", parent(1)), d), (A, "gpu"), 19, 0.05)
-    assert [(one.waits, one.ailing) for one in well.offers[OF].values()] == [("", {}), ("", {})]
+    assert [(one.not_ready_reason, one.unhealthy_partners) for one in well.offers[OF].values()] == [("", {}), ("", {})]
 
 
 @pytest.mark.parametrize(

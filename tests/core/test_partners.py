@@ -23,9 +23,9 @@ CARDS = Source("subsystem", ("card",))
 BOARDS = Source("subsystem", ("board",))
 
 
-def host(name, source="pci", stamp="1"):
-    device = plain_host(name, name, stamp, source)
-    return device.__class__(source, name, name, name, f"/sys/devices/{name}", stamp=stamp)
+def host(name, source="pci", instance_id="1"):
+    device = plain_host(name, name, instance_id, source)
+    return device.__class__(source, name, name, name, f"/sys/devices/{name}", instance_id=instance_id)
 
 
 def pool(source=CARDS, theirs=("serial",), match=None, own=None, joins=()):
@@ -81,13 +81,20 @@ class Machine:
 def outcome(look):
     """Of each host device, what it came to."""
     found = {}
-    for key, sighting in look.sightings.items():
+    for key, sighting in look.match_results.items():
         if sighting.candidate:
             taken = sighting.candidate
             partners = {join.name: device.name for (_, join), device in taken.partners.items()}
-            found[key] = (taken.resource, taken.waits, str(taken.fault), tuple(sorted(partners.items())))
+            found[key] = (
+                taken.resource,
+                taken.not_ready_reason,
+                str(taken.unhealthy_reason),
+                tuple(sorted(partners.items())),
+            )
         else:
-            found[key] = tuple((refusal.address, refusal.here, refusal.undecided) for refusal in sighting.refusals)
+            found[key] = tuple(
+                (refusal.address, refusal.facts_text, refusal.is_undecided) for refusal in sighting.mismatches
+            )
     return found
 
 
@@ -237,7 +244,7 @@ def test_a_thousand_devices_and_their_partners_are_read_once_each():
     host = Machine(facts, pci=[name for name in facts if name[0] == "d"], cards=list(cards))
     specs = [entry(join(), match=(line("card.color", color),)) for color in ("blue", "red")]
     seen = host.look(*specs)
-    assert sum(sighting.candidate is not None for sighting in seen.sightings.values()) == 1000
+    assert sum(sighting.candidate is not None for sighting in seen.match_results.values()) == 1000
     serials = [key for key, word in host.reader.asked if word == "serial" and key.startswith("card")]
     assert len(serials) == 100
     colors = [key for key, word in host.reader.asked if word == "color"]
@@ -251,7 +258,7 @@ def test_a_thousand_devices_and_their_partners_are_read_once_each():
 def test_at_a_grant_the_partner_is_looked_at_and_not_looked_for():
     host = machine()
     wanted = entry(join(), env=(env("COLOR", "{card.color}"),))
-    taken = host.look(wanted).sightings["a"].candidate
+    taken = host.look(wanted).match_results["a"].candidate
     reader = Reader(host.facts)
     facts = Facts(wanted, taken.device, reader, KnownPartners(reader, taken.partners, {}))
     assert facts("card.color") == "red"

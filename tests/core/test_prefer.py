@@ -14,7 +14,7 @@ from agent.core.grants.choice_pool import ChoicePool, stock_of
 from agent.core.grants.choose import Costs, choose, is_exact
 from agent.core.grants.prefer import NO_LIMIT, prefer
 from agent.core.grants.preference_costs import PreferenceCosts, apart
-from agent.core.inventory.affinity import LinkDistances, PciePath, ancestry
+from agent.core.inventory.affinity import LinkDistances, PciePath, find_pci_path
 from agent.core.inventory.device import Device, DeviceList, Health
 from agent.core.language.value import ValueType, make_sort_key
 from tests.core.building import candidate, host, listed, snapshot, spec
@@ -53,7 +53,7 @@ def linked(costs):
 
 def chosen(of, size, available=None, must=(), limit=NO_LIMIT):
     """What is preferred, whatever the order in which it is offered."""
-    available = [one for device in of.snapshot.devices for one in device.ids()] if available is None else available
+    available = [one for device in of.snapshot.devices for one in device.list_ids()] if available is None else available
     one = prefer(available, must, size, limit, of)
     assert one == prefer(available[::-1], [*must][::-1], size, limit, of)
     return " ".join(one)
@@ -150,7 +150,7 @@ D = "/sys/devices/pci0000:c0/0000:c0:01.0/0000:c1:00.0"
 
 
 def seat(directory, *numa):
-    return PciePath(ancestry(directory), numa)
+    return PciePath(find_pci_path(directory), numa)
 
 
 @pytest.mark.parametrize(
@@ -203,9 +203,9 @@ def test_a_link_that_one_side_tells_of_counts():
 def test_traits_are_those_that_the_look_found_whichever_entry_it_is_of():
     """An entry that adds to a resource may know only some of its rules, or have them in another order."""
     rules = (keyed("same", "numa"), keyed("order", "slot"))
-    first = candidate(host("p0"), "a", traits=(0, "2"))
-    other = candidate(host("p1"), "b", entry=1, traits=("1", 0))
-    third = candidate(host("p2"), "c", entry=2, traits=(1,))
+    first = candidate(host("p0"), "a", affinities=(0, "2"))
+    other = candidate(host("p1"), "b", entry=1, affinities=("1", 0))
+    third = candidate(host("p2"), "c", entry=2, affinities=(1,))
     specs = [spec(prefer=rules), spec(prefer=rules[::-1], is_addition=True), spec(prefer=rules[:1], is_addition=True)]
     lists = snapshot(listed("a", "p0"), listed("b", "p1"), listed("c", "p2"), listed("gone", "p3"))
     of = stock_of(lists, specs[0], {one.device.key: one for one in (first, other, third)}, specs)
@@ -256,8 +256,8 @@ def badness(rules, of, ids):
 def _far(one, other, trait, n):
     if isinstance(one, PciePath):
         return apart(one, other)
-    known = [cost for traits in trait.values() for cost in traits[n].far.values()]
-    return min(one.far.get(other.name, max(known) + 1), other.far.get(one.name, max(known) + 1))
+    known = [cost for traits in trait.values() for cost in traits[n].distances.values()]
+    return min(one.distances.get(other.name, max(known) + 1), other.distances.get(one.name, max(known) + 1))
 
 
 SEATS = [seat(path, numa) for path, numa in ((A1, 0), (A2, 0), (A3, 0), (B, 0), (C, 0), (D, 1))]

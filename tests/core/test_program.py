@@ -6,7 +6,7 @@ from agent.core.entry.program import Command, Program
 from agent.core.inventory.dirty_set import ALL_DIRTY, DirtySet
 from agent.core.inventory.inventory import Inventory, update_inventory
 from agent.core.inventory.listing import Listing
-from agent.core.inventory.preconditions import gate_key
+from agent.core.inventory.preconditions import make_precondition_key
 from agent.core.language.template import parse
 from agent.core.language.value import Absent
 from tests.core.building import HERE, PCI, Facts, clause, host, line, spec
@@ -78,26 +78,26 @@ GPU = host("gpu")
 
 
 def seen(*specs, said, outcomes, previous=None, touched=ALL_DIRTY):
-    facts = {gate_key(entry): machine(said) for entry in range(len(specs))} | {GPU.key: {"serial": "A1"}}
-    return update_inventory(specs, Listing({PCI: (GPU,)}), Facts(facts), previous, touched, outcomes=outcomes)
+    facts = {make_precondition_key(entry): machine(said) for entry in range(len(specs))} | {GPU.key: {"serial": "A1"}}
+    return update_inventory(specs, Listing({PCI: (GPU,)}), Facts(facts), previous, touched, program_results=outcomes)
 
 
 def waits(found: Inventory):
-    return found.sightings[GPU.key].candidate.waits
+    return found.match_results[GPU.key].candidate.not_ready_reason
 
 
 def test_devices_wait_until_it_has_been_run():
     entry = spec(prepare=(LOAD,), gate=(LOADED,))
     command = Command(("/sbin/load",), 5.0, False)
     found = seen(entry, said="no", outcomes={})
-    ((wanted,),) = found.programs.values()
-    assert (wanted.name, wanted.command, wanted.once) == ("load", command, False)
+    ((wanted,),) = found.prepare_requests.values()
+    assert (wanted.name, wanted.command, wanted.runs_once) == ("load", command, False)
     assert waits(found) == "waits for prepare.load: it is to be run"
     failed = seen(entry, said="no", outcomes={command: "/sbin/load ended with 1"})
     assert waits(failed) == "waits for prepare.load: /sbin/load ended with 1"
     assert waits(seen(entry, said="no", outcomes={command: ""})) == "waits for match./proc/acme = 'yes', here no"
     done = seen(entry, said="yes", outcomes={command: "/sbin/load ended with 1"})
-    assert done.programs == {0: ()}
+    assert done.prepare_requests == {0: ()}
     assert waits(done) == ""
 
 
@@ -106,8 +106,8 @@ def test_where_nobody_runs_programs_none_is_waited_for():
 
 
 def test_without_a_clause_it_is_wanted_once_and_always():
-    ((wanted,),) = seen(spec(prepare=(ONCE,)), said="no", outcomes={}).programs.values()
-    assert wanted.once
+    ((wanted,),) = seen(spec(prepare=(ONCE,)), said="no", outcomes={}).prepare_requests.values()
+    assert wanted.runs_once
 
 
 def test_the_first_that_has_not_ended_well_is_said():
@@ -120,7 +120,7 @@ def test_an_argument_that_is_absent_says_so():
     entry = spec(prepare=(program("/sbin/load", "{host.kernel}", name="load"),))
     found = seen(entry, said="no", outcomes={})
     assert waits(found) == "waits for prepare.load: host.kernel: no such file"
-    assert found.programs == {0: ()}
+    assert found.prepare_requests == {0: ()}
 
 
 def test_only_the_entry_that_wants_it_waits_and_an_outcome_touches_it_alone():
@@ -128,13 +128,15 @@ def test_only_the_entry_that_wants_it_waits_and_an_outcome_touches_it_alone():
     specs = (spec(prepare=(ONCE,), match=clause(line("kind", "gpu"))), spec("example.com/b"))
     facts = Facts({GPU.key: {"serial": "A1", "kind": "gpu"}, other.key: {"serial": "B1"}})
     listing = Listing({PCI: (GPU, other)})
-    first = update_inventory(specs, listing, facts, outcomes={})
-    assert [first.sightings[one.key].candidate.waits for one in (GPU, other)] == [
+    first = update_inventory(specs, listing, facts, program_results={})
+    assert [first.match_results[one.key].candidate.not_ready_reason for one in (GPU, other)] == [
         "waits for prepare.once: it is to be run",
         "",
     ]
     facts.asked.clear()
     outcomes = {Command(("/sbin/once",), 5.0, False): ""}
-    then = update_inventory(specs, listing, facts, first, DirtySet(keys=frozenset({gate_key(0)})), outcomes=outcomes)
+    then = update_inventory(
+        specs, listing, facts, first, DirtySet(keys=frozenset({make_precondition_key(0)})), program_results=outcomes
+    )
     assert waits(then) == ""
     assert {key for key, _ in facts.asked} == {GPU.key}

@@ -15,7 +15,7 @@ from agent.core.health.evaluation import Evaluation, evaluate
 from agent.core.health.kernel_log import KernelLogHistory
 from agent.core.inventory.device import DeviceList, Health
 from agent.core.lists.build_lists import build_lists
-from agent.core.lists.transitions import Change, transitions
+from agent.core.lists.transitions import TransitionRecord, find_transitions
 from agent.core.reason import NO_REASON, Reason
 from agent.core.registration_phase import Phase
 from agent.core.report.agent_snapshot import (
@@ -44,7 +44,9 @@ def moment(*candidates, specs=None, held=(), previous=None, drained=None, now=NO
     entries = specs or (spec(),)
     seen = look_at(*candidates)
     names = [entry.name for entry in entries]
-    concluded = evaluate(Evaluation(), seen.candidates(), names, 5.0, 0.05, journal=journal or KernelLogHistory())
+    concluded = evaluate(
+        Evaluation(), seen.get_resource_candidates(), names, 5.0, 0.05, journal=journal or KernelLogHistory()
+    )
     how = drained or DrainSet()
     offers = overlay(DrainOverlay(), concluded.offers, how).offers
     assembly = build_lists(seen, entries, frozenset(held), previous or {}, now, candidates=offers)
@@ -60,8 +62,8 @@ def moment(*candidates, specs=None, held=(), previous=None, drained=None, now=NO
         "candidates": offers,
         "check_states": concluded.conditions,
         "lists": assembly,
-        "states": dict.fromkeys(assembly.snapshots, STREAMING),
-        "streams": dict.fromkeys(assembly.snapshots, Stream(1, has_newest_list=True)),
+        "states": dict.fromkeys(assembly.lists, STREAMING),
+        "streams": dict.fromkeys(assembly.lists, Stream(1, has_newest_list=True)),
         "kubelet": KubeletState(up=True, since=3.0),
         "drains": how,
         "held_ids": frozenset(held),
@@ -85,7 +87,7 @@ def told(made):
 
 
 def test_a_device_that_is_in_its_pod_is_told_as_such_and_is_no_problem():
-    made = moment(good("a", away=True), good("b"), held=["a"])
+    made = moment(good("a", is_in_pod=True), good("b"), held=["a"])
     said = build_status_report(made)
     assert [device["in_pod"] for device in said["resources"][0]["devices"]] == [True, False]
     assert said["verdict"] == "well"
@@ -128,17 +130,17 @@ def test_what_is_drained_is_nobody_s_problem_even_where_it_fails_or_is_gone():
     drained = DrainSet({"d0": Drain("RMA", 5.0)})
     assert find_problems(moment(bad("d0"), good("d1"), drained=drained)) == ()
     before = moment(good("d0"), good("d1"))
-    gone = moment(good("d1"), previous=before.lists.snapshots, held=("d0",), drained=drained)
-    assert [str(device.reason) for device in gone.lists.snapshots[A].devices] == ["absent", ""]
+    gone = moment(good("d1"), previous=before.lists.lists, held=("d0",), drained=drained)
+    assert [str(device.reason) for device in gone.lists.lists[A].devices] == ["absent", ""]
     assert find_problems(gone) == ()
-    assert told(moment(good("d1"), previous=before.lists.snapshots)) == [(A, "Unhealthy", "absent", ("d0",))]
+    assert told(moment(good("d1"), previous=before.lists.lists)) == [(A, "Unhealthy", "absent", ("d0",))]
 
 
 def test_what_the_configuration_gives_up_is_nobody_s_problem():
     before = moment(good("d0"))
     entries = (spec("example.com/other"),)
-    made = moment(specs=entries, previous=before.lists.snapshots, held=("d0",))
-    assert made.lists.snapshots[A].count(Health.UNHEALTHY) == 1
+    made = moment(specs=entries, previous=before.lists.lists, held=("d0",))
+    assert made.lists.lists[A].count_ids(Health.UNHEALTHY) == 1
     assert find_problems(made) == ()
     said = {one["name"]: one for one in build_status_report(made)["resources"]}
     assert said[A]["state"] == "retired"
@@ -146,7 +148,7 @@ def test_what_the_configuration_gives_up_is_nobody_s_problem():
 
 
 def test_what_waits_as_its_entry_says_is_no_problem_and_what_has_no_id_is_one():
-    waits = moment(good("a"), replace(good("b"), waits="driver = x, here y"))
+    waits = moment(good("a"), replace(good("b"), not_ready_reason="driver = x, here y"))
     assert find_problems(waits) == ()
     assert build_status_report(waits)["resources"][0]["not_listed"] == [{"place": "b", "reason": "driver = x, here y"}]
     twice = moment(good("a"), candidate(host("b"), "a"))
@@ -198,8 +200,8 @@ def test_too_few_devices_are_a_problem():
 def test_times_are_those_of_the_clock_now_however_it_jumped():
     changes = {
         (A, "a"): [
-            Change(900.0, Health.HEALTHY, Health.UNHEALTHY, "x"),
-            Change(910.0, Health.UNHEALTHY, Health.UNHEALTHY, "y"),
+            TransitionRecord(900.0, Health.HEALTHY, Health.UNHEALTHY, "x"),
+            TransitionRecord(910.0, Health.UNHEALTHY, Health.UNHEALTHY, "y"),
         ]
     }
     made = moment(bad("a"), changes=changes)
@@ -301,7 +303,7 @@ def test_a_change_names_its_check():
     entry = spec(checks=(Check("link", clause()),))
     told = [failing("link", "down"), Reason.of("link: down"), NO_REASON, failing("taken_out", "down")]
     lists = [DeviceList(A, (listed("a", reason=reason, health=ILL[bool(reason)]),)) for reason in (NO_REASON, *told)]
-    changes = [one for before, after in pairwise(lists) for one in transitions(before, after)]
+    changes = [one for before, after in pairwise(lists) for one in find_transitions(before, after)]
     history = History()
     history.record(changes, 900.0)
     made = moment(good("a"), specs=(entry,), changes=history.changes)
@@ -325,8 +327,10 @@ def test_what_fails_comes_first_and_outlasts_the_device():
     )
     here = moment(one)
     assert [row["check"] for row in build_explain_report(here, "a")["devices"][0]["checks"]] == ["link", "ok"]
-    left = evaluate(Evaluation(here.check_states, look_at(one).candidates()), {}, (A,), 6.0, 0.05).conditions
-    gone = replace(moment(previous=here.lists.snapshots, held=("a",)), check_states=left)
+    left = evaluate(
+        Evaluation(here.check_states, look_at(one).get_resource_candidates()), {}, (A,), 6.0, 0.05
+    ).conditions
+    gone = replace(moment(previous=here.lists.lists, held=("a",)), check_states=left)
     (row,) = build_explain_report(gone, "a")["devices"][0]["checks"]
     assert (row["check"], row["verdict"], row["recovers"]) == ("link", "failing", "when it is back")
 

@@ -39,8 +39,8 @@ def test_nothing_is_missed(tmp_path, seed):
         now = step * 100.0
         seen, _ = run_look(tree.root, specs, seen, DirtySet(frozenset(touched)) if step else ALL_DIRTY)
         anew, _ = run_look(tree.root, specs, Inventory(), ALL_DIRTY)
-        assert seen.sightings == anew.sightings
-        assert seen.candidates() == anew.candidates()
-        assembly = build_lists(seen, specs, held, told, now, settled=settled)
+        assert seen.match_results == anew.match_results
+        assert seen.get_resource_candidates() == anew.get_resource_candidates()
+        assembly = build_lists(seen, specs, held, told, now, unchanged_lists=settled)
         assert assembly == build_lists(anew, specs, held, told, now)
-        told, settled = assembly.snapshots, assembly.settled
+        told, settled = assembly.lists, assembly.unchanged_lists

@@ -5,7 +5,7 @@ import pytest
 from agent.core.entry.fact_copy import FactCopy, copy_related_facts
 from agent.core.grants.build_grant import build_grant
 from agent.core.grants.grant import GrantRefusedError, RefusalCause, RereadDevice, RereadMember
-from agent.core.inventory.candidate import candidate
+from agent.core.inventory.candidate import make_candidate
 from agent.core.inventory.device import MatchedPath
 from agent.core.language.clause import Clause
 from agent.core.language.operators import Exists, Quantifier, RelationItems
@@ -35,13 +35,13 @@ class Host:
     def __init__(self, *there):
         self._there = there
 
-    def node(self, path):
+    def find_node(self, path):
         return node(path) if path in self._there else Absent("no such file")
 
-    def fits(self, pattern):
+    def find_paths(self, pattern):
         return (MatchedPath(pattern, pattern),) if pattern in self._there else Absent("no such file")
 
-    def cdi(self, name):
+    def find_cdi_spec(self, name):
         return "spec" if name in self._there else Absent("is in no CDI spec")
 
 
@@ -55,17 +55,17 @@ EVERYTHING = {
 
 
 def made(entry, facts, *there):
-    return candidate(entry, host("p"), Facts(facts), Host(*there))
+    return make_candidate(entry, host("p"), Facts(facts), Host(*there))
 
 
 @pytest.mark.parametrize("section", ["nodes", "mounts", "cdi"])
 def test_what_is_not_given_is_not_required(section):
     entry = spec(**{section: EVERYTHING[section]})
-    assert str(made(entry, {"color": "red"}).fault) == ""
-    assert str(made(entry, {}).fault) == ""  # as in match, an absent word meets nothing
+    assert str(made(entry, {"color": "red"}).unhealthy_reason) == ""
+    assert str(made(entry, {}).unhealthy_reason) == ""  # as in match, an absent word meets nothing
     missing = {"nodes": "/dev/n: no such file", "mounts": "/m: no such file", "cdi": "a.b/c=d is in no CDI spec"}
-    assert str(made(entry, {"color": "blue"}).fault) == missing[section]
-    assert str(made(entry, {"color": "blue"}, "/dev/n", "/m", "a.b/c=d").fault) == ""
+    assert str(made(entry, {"color": "blue"}).unhealthy_reason) == missing[section]
+    assert str(made(entry, {"color": "blue"}, "/dev/n", "/m", "a.b/c=d").unhealthy_reason) == ""
 
 
 def test_only_nodes_that_are_given_are_listed():
@@ -78,7 +78,7 @@ def test_only_nodes_that_are_given_are_listed():
 @pytest.mark.parametrize("why", [UNREAD, PENDING])
 def test_what_cannot_be_told_makes_unhealthy(section, why):
     entry = spec(**{section: EVERYTHING[section]})
-    found = made(entry, {"color": why}, "/dev/n", "/m", "a.b/c=d").fault
+    found = made(entry, {"color": why}, "/dev/n", "/m", "a.b/c=d").unhealthy_reason
     assert str(found) == f"match.color: absent ({why.reason})"
 
 
@@ -86,9 +86,9 @@ def test_what_only_a_grant_can_tell_is_required_until_then():
     entry = spec(
         nodes=(give("n", "/dev/n", condition=ALL), give("o", "/dev/o", condition=clause(*ALL.lines, *BLUE.lines)))
     )
-    assert str(made(entry, {"color": "red"}).fault) == "/dev/n: no such file"
-    assert str(made(entry, {"color": "red"}, "/dev/n").fault) == ""
-    assert str(made(entry, {"color": "blue"}, "/dev/n").fault) == "/dev/o: no such file"
+    assert str(made(entry, {"color": "red"}).unhealthy_reason) == "/dev/n: no such file"
+    assert str(made(entry, {"color": "red"}, "/dev/n").unhealthy_reason) == ""
+    assert str(made(entry, {"color": "blue"}, "/dev/n").unhealthy_reason) == "/dev/o: no such file"
 
 
 def chosen(name, facts, *there, **more):

@@ -104,7 +104,7 @@ def test_an_overrun_means_everything_and_the_monitor_lives_on(play, monkeypatch)
                 for _ in range(2):
                     for _ in range(300):
                         change()
-                    await heard.until(lambda touched: touched.everything)
+                    await heard.until(lambda touched: touched.is_full_rescan)
                     heard.all.clear()
                     change()
                     await heard.until(is_null)

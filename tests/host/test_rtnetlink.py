@@ -60,8 +60,8 @@ rtnetlink.read_alternative_names = lambda: asked.append(1) or real()
 root = Root()
 reader = HostReader(root)
 source = Source("net")
-for device in source_kinds.list_devices(root, [source], None, ALL_DIRTY).found[source]:
-    print(device.name, *reader.fact(device, "altnames"))
+for device in source_kinds.list_devices(root, [source], None, ALL_DIRTY).devices[source]:
+    print(device.name, *reader.read_fact(device, "altnames"))
 print(len(asked))
 '
 """

@@ -38,7 +38,7 @@ def naive(snapshot):
                 else None,
             )
             for device in snapshot.devices
-            for name in device.ids()
+            for name in device.list_ids()
         ]
     )
 
@@ -82,7 +82,7 @@ def test_a_snapshot_is_encoded_once_and_what_the_kubelet_cannot_see_changes_noth
     first = DeviceList("example.com/a", (Device("a", "p", "k", Health.UNHEALTHY, reason=Reason.of("hot")),))
     ready = encoder.encode(first)
     assert encoder.encode(first) is ready
-    unseen = DeviceList("example.com/a", (replace(first.devices[0], reason=Reason.of("hotter"), gone_since=1.0),))
+    unseen = DeviceList("example.com/a", (replace(first.devices[0], reason=Reason.of("hotter"), absent_since=1.0),))
     assert encoder.encode(unseen) is ready
     assert encoder.encoded == 1
 

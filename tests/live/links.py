@@ -85,7 +85,7 @@ async def seen():
     )  # fmt: skip
 
     def healthy():
-        devices = tracker.assembly.snapshots["example.com/net"].devices
+        devices = tracker.assembly.lists["example.com/net"].devices
         return [device.id for device in devices if device.health.value == "Healthy"]
 
     async def until(ids):
@@ -124,7 +124,7 @@ async def healthy():
         async with asyncio.timeout(60):
             while {
                 device.id: str(device.reason).partition(":")[0]
-                for device in tracker.assembly.snapshots["example.com/net"].devices
+                for device in tracker.assembly.lists["example.com/net"].devices
             } != faults:
                 published.clear()
                 await published.wait()
@@ -166,7 +166,7 @@ async def moved():
                 await published.wait()
 
     def listed():
-        return {device.id: str(device.reason) for device in tracker.assembly.snapshots["example.com/net"].devices}
+        return {device.id: str(device.reason) for device in tracker.assembly.lists["example.com/net"].devices}
 
     pod = network_namespace()
     try:
@@ -175,18 +175,18 @@ async def moved():
             running = asyncio.create_task(tracker.run())
             await tracker.looked()
             assert listed() == {"va": "", "vb": ""}
-            told = tracker.assembly.snapshots["example.com/net"]
+            told = tracker.assembly.lists["example.com/net"]
             ip(f"link set va netns {pod.pid}")
-            await until(lambda: tracker.look.away)
-            assert tracker.assembly.snapshots["example.com/net"] is told
+            await until(lambda: tracker.look.in_pod_keys)
+            assert tracker.assembly.lists["example.com/net"] is told
             ip(f"link set vb netns {pod.pid}")  # which nobody holds
             await until(lambda: listed()["vb"])
             assert listed() == {"va": "", "vb": "absent"}
             ip(f"link set va netns {os.getpid()}", within=pod)
-            await until(lambda: not tracker.look.away)
+            await until(lambda: not tracker.look.in_pod_keys)
             assert listed()["va"] == ""
             ip(f"link set va netns {pod.pid}")
-            await until(lambda: tracker.look.away)
+            await until(lambda: tracker.look.in_pod_keys)
             held.clear()
             tracker.reassemble()
             await until(lambda: listed()["va"])
@@ -227,7 +227,7 @@ async def overrun():
     async with watch_link_events(Root(), heard):
         batch = "\n".join(f"link set vb txqueuelen {100 + n % 50}" for n in range(500))
         ip("-batch -", batch)  # and we do not read meanwhile
-        await heard.until(lambda touched: touched.everything)
+        await heard.until(lambda touched: touched.is_full_rescan)
         ip("link set va up")
         await heard.until(lambda touched: f"{DIRECTORY}/va" in touched.paths)
 

@@ -121,7 +121,7 @@ def test_what_a_sweep_reads_does_not_depend_on_the_number_of_resources(rig, func
         assert configuration.is_valid, configuration.findings
         root = CountingRoot(str(rig.tree.top))
         look, _ = run_look(root, configuration.resources, Inventory(), ALL_DIRTY)
-        assert sum(sighting.candidate is not None for sighting in look.sightings.values()) == functions
+        assert sum(sighting.candidate is not None for sighting in look.match_results.values()) == functions
         return root.count
 
     def take(name, match):

@@ -36,7 +36,7 @@ async def tracking(tree, specs=(NICS,), every=3600.0):
     )
 
     def ids():
-        return [device.id for device in tracker.assembly.snapshots["example.com/nic"].devices]
+        return [device.id for device in tracker.assembly.lists["example.com/nic"].devices]
 
     async def until(condition):
         async with asyncio.timeout(60):
@@ -131,7 +131,7 @@ async def test_what_is_forgotten_while_the_lists_are_made_stays_forgotten():
         next_at = None
 
         async def renew(self, *_):
-            for name in [name for name in lists.assembly.snapshots if name == "example.com/old"]:
+            for name in [name for name in lists.assembly.lists if name == "example.com/old"]:
                 lists.drop(name)
             return {}
 
@@ -148,7 +148,7 @@ async def test_what_is_forgotten_while_the_lists_are_made_stays_forgotten():
     )
     seen = []
     await lists.publish(Inventory(), [NICS], {}, None)
-    assert [sorted(one.snapshots) for one in (*seen, lists.assembly)] == [["example.com/nic"]] * 2
+    assert [sorted(one.lists) for one in (*seen, lists.assembly)] == [["example.com/nic"]] * 2
 
 
 @pytest.fixture

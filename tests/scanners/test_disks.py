@@ -50,8 +50,8 @@ def data(tree, kind, *arguments):
     """The data of each device of a source, by name."""
     source = Source(kind, arguments)
     reader = HostReader(tree.root)
-    devices = source_kinds.list_devices(tree.root, [source], None, ALL_DIRTY).found[source]
-    return {device.name: reader.fact(device, "data") for device in devices}
+    devices = source_kinds.list_devices(tree.root, [source], None, ALL_DIRTY).devices[source]
+    return {device.name: reader.read_fact(device, "data") for device in devices}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -167,11 +167,11 @@ def test_the_nodes_of_a_controller_are_those_of_its_subsystem_too(tree):
     made = namespace(tree, SUBSYSTEM, 1, 0)
     disk(tree, made, (259, 0), 1)
     source = Source("subsystem", ("nvme",))
-    (device,) = source_kinds.list_devices(tree.root, [source], None, ALL_DIRTY).found[source]
+    (device,) = source_kinds.list_devices(tree.root, [source], None, ALL_DIRTY).devices[source]
     reader = HostReader(tree.root)
-    assert set(reader.fact(device, "nodes")) == {"/dev/nvme0", "/dev/ng0n1", "/dev/nvme0n1", "/dev/nvme0n1p1"}
-    reader.fact(device, "data")
-    assert {SUBSYSTEM, made} <= reader.consulted(device)
+    assert set(reader.read_fact(device, "nodes")) == {"/dev/nvme0", "/dev/ng0n1", "/dev/nvme0n1", "/dev/nvme0n1p1"}
+    reader.read_fact(device, "data")
+    assert {SUBSYSTEM, made} <= reader.get_read_paths(device)
 
 
 @pytest.mark.parametrize("driver", ["ext4", "xfs", "f2fs", "btrfs"])
@@ -184,8 +184,8 @@ def test_a_disk_that_is_mounted_in_another_mount_namespace_is_mounted(tree, driv
     else:
         tree.file(f"/sys/fs/{driver}/sda/x")
     source = Source("subsystem", ("block",))
-    (device,) = source_kinds.list_devices(tree.root, [source], None, ALL_DIRTY).found[source]
-    assert HostReader(tree.root).fact(device, "mounted") is True
+    (device,) = source_kinds.list_devices(tree.root, [source], None, ALL_DIRTY).devices[source]
+    assert HostReader(tree.root).read_fact(device, "mounted") is True
 
 
 @pytest.mark.parametrize("allowed", [None, *sorted(KINDS.keys() - {"multipath"}), "unprobed"])
@@ -200,6 +200,8 @@ def test_an_entry_of_class_disk_allows_what_it_names_and_nothing_else(tree, tmp_
         f'[[resource]]\nname = "a.example/disk"\nclass = "disk"\n{options}id = "{{name}}"\n'
     )
     look, _ = run_look(tree.root, load(str(tmp_path / "etc")).resources, Inventory(), ALL_DIRTY)
-    listed = {candidate.device.name for found in look.candidates().values() for candidate in found.values()}
+    listed = {
+        candidate.device.name for found in look.get_resource_candidates().values() for candidate in found.values()
+    }
     names = [*KINDS, "blank", "unprobed"]
     assert {names[ord(name[2]) - 97] for name in listed} == {"blank", *([allowed] if allowed else [])}

@@ -74,8 +74,8 @@ def everything(root, reader=None):
     listing = source_kinds.list_devices(root, SOURCES, None, ALL_DIRTY)
     reader = reader or HostReader(root)
     return {
-        (str(source), device.name): {word: reader.fact(device, word) for word in words_of(device.source)}
-        for source, devices in listing.found.items()
+        (str(source), device.name): {word: reader.read_fact(device, word) for word in words_of(device.source)}
+        for source, devices in listing.devices.items()
         for device in devices
     }
 
@@ -156,7 +156,7 @@ def test_damage_is_a_reason_of_that_device_and_of_no_other(machine, damage):
 
 def keys(root):
     """By what all that is listed is known."""
-    found = source_kinds.list_devices(root, SOURCES, None, ALL_DIRTY).found
+    found = source_kinds.list_devices(root, SOURCES, None, ALL_DIRTY).devices
     return {(str(source), device.name): device.key for source, devices in found.items() for device in devices}
 
 
@@ -239,7 +239,7 @@ def test_names_of_any_bytes(tree):
     entries = [spec(source=source, id=(parse("{name}"), parse("{path_id}")))]
     listing = source_kinds.list_devices(tree.root, [source], None, ALL_DIRTY)
     now = update_inventory(entries, listing, HostReader(tree.root))
-    devices = build_lists(now, entries, frozenset(), {}, 0.0).snapshots["example.com/a"].devices
+    devices = build_lists(now, entries, frozenset(), {}, 0.0).lists["example.com/a"].devices
     assert len(devices) > len(NAMES) - 4
     assert all(re.fullmatch(r"[A-Za-z0-9._:@-]{1,63}", device.id) for device in devices)
 
@@ -256,9 +256,9 @@ def test_loops_of_directories_end(tree):
         here = tree.device(f"{here}/{depth}", "npu2")
     sources = (Source("dir", ("/sys/class/npu/*/again/npu/*/again/npu/*",)), Source("subsystem", ("loop1",)))
     listing = source_kinds.list_devices(tree.root, sources, None, ALL_DIRTY)
-    (device,) = listing.found[sources[0]]
+    (device,) = listing.devices[sources[0]]
     assert device.directory == f"{card}/npu/npu0"
-    assert listing.found[sources[1]] == ()
+    assert listing.devices[sources[1]] == ()
     everything(tree.root)
 
 

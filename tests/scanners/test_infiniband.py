@@ -13,7 +13,7 @@ SOURCE = Source("infiniband")
 
 
 def seen(root):
-    devices = source_kinds.list_devices(root, [SOURCE], None, ALL_DIRTY).found[SOURCE]
+    devices = source_kinds.list_devices(root, [SOURCE], None, ALL_DIRTY).devices[SOURCE]
     return HostReader(root), {device.name: device for device in devices}
 
 
@@ -24,16 +24,16 @@ def test_the_nodes_of_an_adapter_with_two_ports(tree):
     device = devices["mlx5_0"]
     assert (device.place, device.node) == ("infiniband:pci-0000:3b:00.0", "")
     words = ("uverbs", "umad", "issm", "driver", "numa", "firmware", "node_guid", "node_type", "rdma.name")
-    assert [reader.fact(device, word) for word in words] == [
+    assert [reader.read_fact(device, word) for word in words] == [
         "/dev/infiniband/uverbs0",
         ("/dev/infiniband/umad1", "/dev/infiniband/umad2"),
         ("/dev/infiniband/issm1", "/dev/infiniband/issm2"),
         "mlx5_core", 1, "28.1", "b83f:d203:0011:0022", "1: CA", "mlx5_0",
     ]  # fmt: skip
-    assert reader.fact(devices["mlx5_1"], "uverbs") == "/dev/infiniband/uverbs1"
-    assert isinstance(reader.fact(device, "board"), Absent)
+    assert reader.read_fact(devices["mlx5_1"], "uverbs") == "/dev/infiniband/uverbs1"
+    assert isinstance(reader.read_fact(device, "board"), Absent)
     for subsystem in ("infiniband_verbs", "infiniband_mad"):
-        assert DirtySet(subsystems=frozenset({subsystem})).concerns(reader.consulted(device))
+        assert DirtySet(subsystems=frozenset({subsystem})).overlaps(reader.get_read_paths(device))
 
 
 def test_nodes_that_are_not_there_are_absent_and_harm_nothing(tree):
@@ -42,10 +42,10 @@ def test_nodes_that_are_not_there_are_absent_and_harm_nothing(tree):
     tree.infiniband(tree.pci("0000:86:00.0"), "mlx5_1", number=1)
     tree.at("/dev/infiniband/uverbs1").unlink()
     reader, devices = seen(tree.root)
-    assert reader.fact(devices["efa_0"], "uverbs").reason == "it has no verbs node: is ib_uverbs loaded?"
-    assert reader.fact(devices["efa_0"], "umad") == ()
-    assert reader.fact(devices["efa_0"], "ports.state") == ()
-    assert isinstance(reader.fact(devices["mlx5_1"], "uverbs"), Absent)  # nothing but sysfs knows of it
+    assert reader.read_fact(devices["efa_0"], "uverbs").reason == "it has no verbs node: is ib_uverbs loaded?"
+    assert reader.read_fact(devices["efa_0"], "umad") == ()
+    assert reader.read_fact(devices["efa_0"], "ports.state") == ()
+    assert isinstance(reader.read_fact(devices["mlx5_1"], "uverbs"), Absent)  # nothing but sysfs knows of it
 
 
 def test_ports(tree):
@@ -54,7 +54,7 @@ def test_ports(tree):
         tree.file(f"{directory}/ports/2/{file}", text)
     reader, devices = seen(tree.root)
     said = {
-        word: reader.fact(devices["mlx5_0"], f"ports.{word}")
+        word: reader.read_fact(devices["mlx5_0"], f"ports.{word}")
         for word in ("number", "state", "phys_state", "link_layer", "rate", "pkey")
     }
     assert said == {
@@ -65,8 +65,8 @@ def test_ports(tree):
         "rate": ("100 Gb/sec (4X EDR)",) * 2,
         "pkey": ("0xffff",) * 2,
     }
-    assert reader.fact(devices["mlx5_0"], "link_layers") == ("InfiniBand", "Ethernet")
-    assert f"{directory}/ports/2" in reader.consulted(devices["mlx5_0"])
+    assert reader.read_fact(devices["mlx5_0"], "link_layers") == ("InfiniBand", "Ethernet")
+    assert f"{directory}/ports/2" in reader.get_read_paths(devices["mlx5_0"])
 
 
 class CountingRoot(Root):
@@ -92,8 +92,8 @@ def test_the_interfaces_of_ethernet_ports_are_those_of_its_gids_and_not_all_entr
         tree.file(f"{directory}/ports/1/gid_attrs/ndevs/{index}", name)
     root = CountingRoot(str(tree.top))
     reader, devices = seen(root)
-    assert reader.fact(devices["mlx5_0"], "netdevs.name") == ("eth0", "bond0.7")
-    assert reader.fact(devices["mlx5_0"], "netdevs.carrier") == (True,)
+    assert reader.read_fact(devices["mlx5_0"], "netdevs.name") == ("eth0", "bond0.7")
+    assert reader.read_fact(devices["mlx5_0"], "netdevs.carrier") == (True,)
     entries = [path for path in root.reads if "/ndevs/" in path]
     assert len(entries) == 9 + 1 + 16
     assert max(root.reads[path] for path in entries) == 1
@@ -105,15 +105,15 @@ def test_the_interfaces_of_infiniband_ports_are_those_of_its_function(tree):
     tree.netdev(nic, "ib0", type="32")
     tree.netdev(nic, "eth0", phys_port_name="pf0vf1")
     reader, devices = seen(tree.root)
-    assert reader.fact(devices["mlx5_0"], "netdevs.link") == ("infiniband",)
+    assert reader.read_fact(devices["mlx5_0"], "netdevs.link") == ("infiniband",)
 
 
 def test_software_devices_have_no_place_but_their_name(tree):
     tree.infiniband("", "rxe0", link="Ethernet")
     reader, devices = seen(tree.root)
     assert devices["rxe0"].place == "infiniband:rxe0"
-    assert reader.fact(devices["rxe0"], "uverbs") == "/dev/infiniband/uverbs0"
-    assert isinstance(reader.fact(devices["rxe0"], "pci.address"), Absent)
+    assert reader.read_fact(devices["rxe0"], "uverbs") == "/dev/infiniband/uverbs0"
+    assert isinstance(reader.read_fact(devices["rxe0"], "pci.address"), Absent)
 
 
 @pytest.mark.parametrize(("text", "said"), [("Y\n", "shared"), ("N\n", "exclusive"), (None, "ib_core is not loaded")])
@@ -122,5 +122,5 @@ def test_the_mode_of_rdma_network_namespaces(tree, text, said):
     if text:
         tree.file("/sys/module/ib_core/parameters/netns_mode", text)
     reader, devices = seen(tree.root)
-    value = reader.fact(devices["rxe0"], "host.rdma_netns")
+    value = reader.read_fact(devices["rxe0"], "host.rdma_netns")
     assert (value.reason if isinstance(value, Absent) else value) == said

@@ -70,7 +70,7 @@ def test_a_replug_is_another_thing_in_the_same_place(tree):
     tree.file(f"{stick}/devnum", "9")
     now = sweep(tree, Source("usb"), before)
     assert now.devices[0].place == before.devices[0].place
-    assert now.devices[0].stamp != before.devices[0].stamp
+    assert now.devices[0].instance_id != before.devices[0].instance_id
     assert now.devices[1] is before.devices[1]
 
 
@@ -94,7 +94,7 @@ def test_what_a_usb_device_says(tree):
     device = sweep(tree, source).devices[0]
     reader = HostReader(root)
     said = {
-        word: reader.fact(device, word)
+        word: reader.read_fact(device, word)
         for word in ("vendor", "serial", "port", "hub", "net.name", "usb.port", "pci.address", "authorized", "numa")
     }
     assert said.pop("numa") == Absent("no device above it says one")
@@ -125,7 +125,7 @@ def test_every_interface_and_its_place(tree):
         "br0": "net:br0",
     }
     reader = HostReader(tree.root)
-    virtual = {device.name: reader.fact(device, "virtual") for device in found.devices}
+    virtual = {device.name: reader.read_fact(device, "virtual") for device in found.devices}
     assert [name for name, said in virtual.items() if said] == ["br0"]
 
 
@@ -160,7 +160,7 @@ def test_subfunctions_of_one_function_are_told_apart(tree):
     reader = HostReader(tree.root)
     device = next(device for device in found.devices if device.name == "mlx5_core.sf.3")
     words = ("sfnum", "netdev.name", "rdma.name", "rdma.pci.address")
-    assert [reader.fact(device, word) for word in words] == [99, "enp59s0f0s99", "mlx5_3", "0000:3b:00.0"]
+    assert [reader.read_fact(device, word) for word in words] == [99, "enp59s0f0s99", "mlx5_3", "0000:3b:00.0"]
 
 
 # ---------------------------------------------------------------- drm
@@ -188,7 +188,9 @@ def test_card_and_render_node_are_one_host_device(tree):
 
     def said(name, *words):
         device = next(device for device in found.devices if device.name == name)
-        return [value.reason if isinstance(value := reader.fact(device, word), Absent) else value for word in words]
+        return [
+            value.reason if isinstance(value := reader.read_fact(device, word), Absent) else value for word in words
+        ]
 
     words = ("card", "render", "render_minor", "device_name", "driver", "nodes")
     both = ("/dev/dri/card1", "/dev/dri/renderD129")
@@ -205,15 +207,15 @@ def test_a_render_node_that_comes_late_is_seen(tree):
     tree.drm(gpu, 0)
     source = Source("drm")
     before = source_kinds.list_devices(tree.root, [source], None, ALL_DIRTY)
-    (device,) = before.found[source]
+    (device,) = before.devices[source]
     reader = HostReader(tree.root)
-    assert isinstance(reader.fact(device, "render"), Absent)
+    assert isinstance(reader.read_fact(device, "render"), Absent)
     tree.drm(gpu, None, 128)
     event = DirtySet(frozenset({f"{gpu}/drm/renderD128"}), frozenset({"drm"}))
-    assert event.concerns(reader.consulted(device))
+    assert event.overlaps(reader.get_read_paths(device))
     now = source_kinds.list_devices(tree.root, [source], before, event)
-    assert now.found[source] == sweep(tree, source).devices
-    assert HostReader(tree.root).fact(now.found[source][0], "render") == "/dev/dri/renderD128"
+    assert now.devices[source] == sweep(tree, source).devices
+    assert HostReader(tree.root).read_fact(now.devices[source][0], "render") == "/dev/dri/renderD128"
 
 
 def test_the_relations_of_a_function(tree):
@@ -223,12 +225,12 @@ def test_the_relations_of_a_function(tree):
     device = sweep(tree, Source("pci")).devices[0]
     reader = HostReader(tree.root)
     words = ("drm.render", "drm.render_minor", "rdma.name", "rdma.uverbs", "rdma.ports.state", "vfs")
-    assert [reader.fact(device, word) for word in words] == [
+    assert [reader.read_fact(device, word) for word in words] == [
         "/dev/dri/renderD128", 128, "mlx5_0", "/dev/infiniband/uverbs0", ("active",), 4,
     ]  # fmt: skip
     tree.pci("0000:3c:00.0")
     bare = sweep(tree, Source("pci")).devices[1]
-    assert [reader.fact(bare, word).reason for word in ("drm.card", "rdma.name")] == [
+    assert [reader.read_fact(bare, word).reason for word in ("drm.card", "rdma.name")] == [
         "drm: it has no DRM device", "rdma: it has no RDMA device",
     ]  # fmt: skip
 
@@ -246,8 +248,8 @@ def test_mediated_devices(tree):
     assert places(found) == [f"mdev:{one}", f"mdev:{two}"]
     reader = HostReader(tree.root)
     words = ("uuid", "type", "iommu.group", "pci.address", "numa")
-    assert [reader.fact(found.devices[0], word) for word in words] == [one, "GRID_T4-1Q", 12, "0000:3b:00.0", 1]
-    assert reader.fact(found.devices[1], "type") == "i915-GVTg_V5_4"
+    assert [reader.read_fact(found.devices[0], word) for word in words] == [one, "GRID_T4-1Q", 12, "0000:3b:00.0", 1]
+    assert reader.read_fact(found.devices[1], "type") == "i915-GVTg_V5_4"
 
 
 # ---------------------------------------------------------------- dir
@@ -262,8 +264,8 @@ def test_directories_of_patterns(tree):
     assert places(found) == ["dir:0000:3b:00.0", "dir:0000:86:00.0"]
     assert found.skipped_paths == ()
     reader = HostReader(tree.root)
-    assert reader.fact(found.devices[0], "name") == "0000:3b:00.0"
-    assert reader.fact(found.devices[0], "./information") == "Model: x"
+    assert reader.read_fact(found.devices[0], "name") == "0000:3b:00.0"
+    assert reader.read_fact(found.devices[0], "./information") == "Model: x"
     assert sweep(tree, Source("dir", ("/proc/none/*",))).skipped_paths == (
         SkippedPath("/proc/none/*", "nothing fits it"),
     )
@@ -319,7 +321,7 @@ def test_a_directory_made_anew_is_another_thing(tree):
     tree.at("/proc/driver/x/0").rename(tree.at("/proc/old"))
     tree.file("/proc/driver/x/0/state", "2")
     assert not source_kinds.is_same_device(tree.root, before.devices[0])
-    assert sweep(tree, source, before).devices[0].stamp != before.devices[0].stamp
+    assert sweep(tree, source, before).devices[0].instance_id != before.devices[0].instance_id
     assert sweep(tree, source, before).devices[0].place == before.devices[0].place
 
 
@@ -333,10 +335,10 @@ def test_fixed_names_are_always_there(tree):
     assert sweep(tree, source, found) is found
     assert source_kinds.is_same_device(tree.root, found.devices[0])
     reader = HostReader(tree.root)
-    assert reader.fact(found.devices[0], "name") == "b"
+    assert reader.read_fact(found.devices[0], "name") == "b"
     for word in ("node", "driver", "numa", "pci.address", "parent.name", "path_id", "./x", "udev.X", "subsystem"):
-        assert isinstance(reader.fact(found.devices[0], word), Absent), word
-    assert reader.fact(found.devices[0], "nodes") == ()
+        assert isinstance(reader.read_fact(found.devices[0], word), Absent), word
+    assert reader.read_fact(found.devices[0], "nodes") == ()
 
 
 def test_a_source_whose_time_has_come_is_read_anew_and_no_other(tree):
@@ -349,11 +351,11 @@ def test_a_source_whose_time_has_come_is_read_anew_and_no_other(tree):
     now = update_inventory(
         [], source_kinds.list_devices(tree.root, sources, listing, due), HostReader(tree.root), before, due
     )
-    one, two = (listing.found[source][0].key for source in sources)
-    assert now.sightings[one] is not before.sightings[one]
-    assert now.sightings[two] is before.sightings[two]
+    one, two = (listing.devices[source][0].key for source in sources)
+    assert now.match_results[one] is not before.match_results[one]
+    assert now.match_results[two] is before.match_results[two]
     tree.file("/proc/driver/x/1/state", "1")
-    assert len(source_kinds.list_devices(tree.root, sources, listing, due).found[sources[0]]) == 2
+    assert len(source_kinds.list_devices(tree.root, sources, listing, due).devices[sources[0]]) == 2
 
 
 # ---------------------------------------------------------------- by name alone

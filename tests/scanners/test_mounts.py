@@ -55,9 +55,9 @@ def facts(tree):
         tree.class_device(f"{nvme}/ng{index}n2", "nvme-generic", f"ng{index}n2", 241, 8 + index)
     sources = [Source("pci"), *(Source("subsystem", (n,)) for n in ("block", "scsi_generic", "nvme", "nvme-generic"))]
     listing = source_kinds.list_devices(tree.root, sources, None, ALL_DIRTY)
-    devices = {device.name: device for source in sources for device in listing.found[source]}
+    devices = {device.name: device for source in sources for device in listing.devices[source]}
     reader = HostReader(tree.root)
-    return lambda name, word: reader.fact(devices[name], word)
+    return lambda name, word: reader.read_fact(devices[name], word)
 
 
 @pytest.mark.parametrize(
@@ -87,9 +87,9 @@ def test_ways_to_one_namespace(tree):
     tree.link(f"{above}/nvme0", used)
     tree.file("/proc/self/mountinfo", "27 1 259:0 / / rw - ext4 /dev/nvme0n1 rw\n")
     source = Source("pci")
-    devices = source_kinds.list_devices(tree.root, [source], None, ALL_DIRTY).found[source]
+    devices = source_kinds.list_devices(tree.root, [source], None, ALL_DIRTY).devices[source]
     reader = HostReader(tree.root)
-    assert [reader.fact(device, "mounted") for device in devices] == [True, False]
+    assert [reader.read_fact(device, "mounted") for device in devices] == [True, False]
 
 
 def test_a_list_of_mounts_of_many_pages(tree):
@@ -97,8 +97,8 @@ def test_a_list_of_mounts_of_many_pages(tree):
     tree.file("/proc/self/mountinfo", "\n".join([*lines, "27 1 8:0 / / rw - ext4 /dev/sda rw", ""]))
     disk(tree, "/sys/devices/x/block/sda", (8, 0))
     source = Source("subsystem", ("block",))
-    (device,) = source_kinds.list_devices(tree.root, [source], None, ALL_DIRTY).found[source]
-    assert HostReader(tree.root).fact(device, "mounted") is True
+    (device,) = source_kinds.list_devices(tree.root, [source], None, ALL_DIRTY).devices[source]
+    assert HostReader(tree.root).read_fact(device, "mounted") is True
 
 
 @pytest.mark.skipif(not os.access("/proc/kallsyms", os.R_OK), reason="this kernel lists no symbols")
@@ -115,9 +115,9 @@ def test_consoles(tree):
     source = Source("subsystem", ("tty",))
 
     def consoles():
-        devices = source_kinds.list_devices(tree.root, [source], None, ALL_DIRTY).found[source]
+        devices = source_kinds.list_devices(tree.root, [source], None, ALL_DIRTY).devices[source]
         reader = HostReader(tree.root)
-        return [device.name for device in devices if reader.fact(device, "console")]
+        return [device.name for device in devices if reader.read_fact(device, "console")]
 
     assert consoles() == []
     tree.file("/sys/class/tty/console/active", "tty0 ttyS0\n")
@@ -133,15 +133,15 @@ def test_the_clock_of_an_interface(tree):
     tree.class_device(f"{nic}/ptp/ptp3", "ptp", "ptp3", 249, 3)
 
     source = Source("net")
-    one, two = source_kinds.list_devices(tree.root, [source], None, ALL_DIRTY).found[source]
+    one, two = source_kinds.list_devices(tree.root, [source], None, ALL_DIRTY).devices[source]
     reader = HostReader(tree.root)
-    assert reader.fact(one, "ptp.node") == "/dev/ptp3"
-    assert reader.fact(two, "ptp").reason == "ptp: it has no clock"
+    assert reader.read_fact(one, "ptp.node") == "/dev/ptp3"
+    assert reader.read_fact(two, "ptp").reason == "ptp: it has no clock"
 
 
 def test_the_clock_of_a_real_interface_is_asked_of_its_driver():
     source = Source("net")
     root = Root()
-    devices = source_kinds.list_devices(root, [source], None, ALL_DIRTY).found[source]
+    devices = source_kinds.list_devices(root, [source], None, ALL_DIRTY).devices[source]
     lo = next(device for device in devices if device.name == "lo")
-    assert HostReader(root).fact(lo, "ptp").reason == "ptp: it has no clock"
+    assert HostReader(root).read_fact(lo, "ptp").reason == "ptp: it has no clock"

@@ -5,7 +5,7 @@ import pytest
 from agent.config.load import load
 from agent.core.grants.choice_pool import stock_of
 from agent.core.grants.prefer import NO_LIMIT, prefer
-from agent.core.inventory.device import list_order
+from agent.core.inventory.device import make_list_sort_key
 from agent.core.inventory.dirty_set import ALL_DIRTY, DirtySet
 from agent.core.inventory.inventory import Inventory
 from agent.core.lists.build_lists import build_lists
@@ -60,9 +60,9 @@ def looking(tmp_path, tree):
         def again(self, *paths):
             touched = DirtySet(frozenset(paths)) if paths else ALL_DIRTY
             self.look, _ = run_look(tree.root, self.specs, self.look, touched)
-            (snapshot,) = build_lists(self.look, self.specs, frozenset(), {}, 0.0).snapshots.values()
-            assert list(snapshot.devices) == sorted(snapshot.devices, key=list_order)
-            self.stock = stock_of(snapshot, self.specs[0], *self.look.candidates().values(), self.specs)
+            (snapshot,) = build_lists(self.look, self.specs, frozenset(), {}, 0.0).lists.values()
+            assert list(snapshot.devices) == sorted(snapshot.devices, key=make_list_sort_key)
+            self.stock = stock_of(snapshot, self.specs[0], *self.look.get_resource_candidates().values(), self.specs)
             return self
 
         def preferred(self, size, *must):

@@ -52,11 +52,11 @@ def test_a_directory_is_listed_once_however_many_sources_look_into_it(tree, monk
     tree.node("/dev/npu1_0", "c 1:1")
     first = source_kinds.list_devices(tree.root, sources, None, ALL_DIRTY)
     assert listed == [str(tree.at("/dev"))]
-    assert [device.name for device in first.found[sources[1]]] == ["/dev/npu1_0"]
+    assert [device.name for device in first.devices[sources[1]]] == ["/dev/npu1_0"]
     tree.node("/dev/card63_1", "c 1:2")
     again = source_kinds.list_devices(tree.root, sources, first, ALL_DIRTY)
     assert len(listed) == 2
-    assert [device.name for device in again.found[sources[63]]] == ["/dev/card63_1"]
+    assert [device.name for device in again.devices[sources[63]]] == ["/dev/card63_1"]
     root = tree.root
     with root.list_once():
         before = root.list_names("/dev")
@@ -135,7 +135,7 @@ def test_what_is_no_node_is_an_oddity_with_its_reason(tree):
 def test_the_sysfs_directory_is_known(tree):
     directory = tree.class_device("/sys/devices/virtual/misc/fuse", "misc", "fuse", 10, 229)
     (device,) = sweep(tree, nodes("/dev/fuse")).devices
-    assert (device.directory, device.stamp.split()[0]) == (directory, "c10:229")
+    assert (device.directory, device.instance_id.split()[0]) == (directory, "c10:229")
 
 
 def test_a_node_that_was_there_before_its_driver_has_a_directory_once_that_comes(tree):
@@ -233,8 +233,8 @@ for path in closed:
     os.chmod(root.prefix + path, 0)
 os.setegid(65534); os.seteuid(65534)
 now = source_kinds.list_devices(root, sources, before, ALL_DIRTY)
-assert now.found == before.found and all(now.found.values()), now
-print([oddity for source in sources for oddity in now.oddities[source]])
+assert now.devices == before.devices and all(now.devices.values()), now
+print([oddity for source in sources for oddity in now.skipped_paths[source]])
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -331,7 +331,7 @@ def test_another_device_under_the_same_name_has_another_stamp(tree):
     tree.class_node(directory, "npu", "npu0", 240, 7)
     now = sweep(tree, source, before)
     assert now.devices[0].key == before.devices[0].key
-    assert now.devices[0].stamp != before.devices[0].stamp
+    assert now.devices[0].instance_id != before.devices[0].instance_id
 
 
 def test_a_pci_function_is_the_same_thing_for_both_sources(tree):
@@ -421,9 +421,9 @@ def test_a_source_that_fails_fails_alone(tree, monkeypatch):
 
     monkeypatch.setattr(pci, "scan", broken)
     now = source_kinds.list_devices(tree.root, sources, before, ALL_DIRTY)
-    assert now.found == before.found
-    assert now.oddities[Source("pci")][0].path == "/sys/bus/pci/devices"
-    assert source_kinds.list_devices(tree.root, sources, None, ALL_DIRTY).found[nodes("/dev/tty*")]
+    assert now.devices == before.devices
+    assert now.skipped_paths[Source("pci")][0].path == "/sys/bus/pci/devices"
+    assert source_kinds.list_devices(tree.root, sources, None, ALL_DIRTY).devices[nodes("/dev/tty*")]
 
 
 def test_this_machine_can_be_listed():
@@ -434,8 +434,8 @@ def test_this_machine_can_be_listed():
         *(Source("subsystem", (name,)) for name in ("misc", "net", "tty", "block")),
     )
     listing = source_kinds.list_devices(root, sources, None, ALL_DIRTY)
-    assert "/dev/null" in [device.name for device in listing.found[sources[0]]]
-    assert {d.directory for d in listing.found[sources[3]]} >= {"/sys/devices/virtual/net/lo"}
-    assert source_kinds.list_devices(root, sources, listing, ALL_DIRTY).found == listing.found
-    assert listing.directories[sources[0]] >= {"/dev"} == source_kinds.list_watched_directories(root, sources)
+    assert "/dev/null" in [device.name for device in listing.devices[sources[0]]]
+    assert {d.directory for d in listing.devices[sources[3]]} >= {"/sys/devices/virtual/net/lo"}
+    assert source_kinds.list_devices(root, sources, listing, ALL_DIRTY).devices == listing.devices
+    assert listing.watched_directories[sources[0]] >= {"/dev"} == source_kinds.list_watched_directories(root, sources)
     assert isinstance(listing, Listing)

@@ -147,10 +147,16 @@ FULL = {"a file of links"}  # which nothing says whom it concerns
 def told(look):
     """All that a look says."""
     judged = {
-        key: (sighting.devices, sighting.candidate, sighting.refusals, sighting.stopped, sighting.slot_candidates)
-        for key, sighting in look.sightings.items()
+        key: (
+            sighting.devices,
+            sighting.candidate,
+            sighting.mismatches,
+            sighting.taking_entry,
+            sighting.slot_candidates,
+        )
+        for key, sighting in look.match_results.items()
     }
-    return judged, look.candidates(), look.grouped, look.gates, look.listing
+    return judged, look.get_resource_candidates(), look.group_candidates, look.inactive_reasons, look.listing
 
 
 def swept(tree, specs, before):
@@ -160,14 +166,16 @@ def swept(tree, specs, before):
 @pytest.mark.parametrize("what", CHANGES)
 def test_what_changed_without_an_event_is_seen_and_nothing_else_is_judged_again(tree, specs, what):
     first = swept(tree, specs, Inventory())
-    offered = {name for name, _ in first.candidates()}
+    offered = {name for name, _ in first.get_resource_candidates()}
     assert offered == {"example.com/vf", "example.com/group", "example.com/user", "example.com/tty"}
-    assert [found.trouble for of in first.candidates().values() for found in of.values() if found.trouble] == []
+    assert [
+        found.reason for of in first.get_resource_candidates().values() for found in of.values() if found.reason
+    ] == []
     CHANGES[what](tree)
     now = swept(tree, specs, first)
     assert told(now) == told(swept(tree, specs, Inventory()))
     assert told(now) != told(first)
-    kept = [key for key, sighting in now.sightings.items() if sighting is first.sightings.get(key)]
+    kept = [key for key, sighting in now.match_results.items() if sighting is first.match_results.get(key)]
     assert bool(kept) is (what not in FULL)
 
 
@@ -195,10 +203,10 @@ def test_a_sweep_that_finds_nothing_judges_nothing_and_other_entries_have_everyt
     first = swept(tree, specs, Inventory())
     now = swept(tree, specs, first)
     assert now is not first
-    assert all(now.sightings[key] is sighting for key, sighting in first.sightings.items())
-    assert all(found is first.candidates()[name] for name, found in now.candidates().items())
+    assert all(now.match_results[key] is sighting for key, sighting in first.match_results.items())
+    assert all(found is first.get_resource_candidates()[name] for name, found in now.get_resource_candidates().items())
     others = swept(tree, specs[:2], now)
-    assert not any(others.sightings.get(key) is sighting for key, sighting in first.sightings.items())
+    assert not any(others.match_results.get(key) is sighting for key, sighting in first.match_results.items())
     assert told(others) == told(swept(tree, specs[:2], Inventory()))
 
 
@@ -207,7 +215,7 @@ def test_now_and_then_a_sweep_judges_everything_so_that_what_was_is_forgotten(tr
     anew = 0
     for _ in range(50):
         before, look = look, swept(tree, specs, look)
-        anew += look.sightings[TTY] is not before.sightings[TTY]
+        anew += look.match_results[TTY] is not before.match_results[TTY]
     assert anew == 2
 
 
@@ -227,7 +235,7 @@ def test_what_has_the_name_of_another_is_not_taken_for_that(tree, tmp_path):
     tree.class_device(again, "tty", "ttyS0", 4, 66)
     tree.file(f"{again}/flags", "1\n")
     look, _ = run_look(tree.root, specs, first, DirtySet(frozenset({"/dev/ttyS0", again, TTY}), frozenset({"tty"})))
-    assert look.sightings[again].devices[0].name == "/dev/ttyS0"
+    assert look.match_results[again].devices[0].name == "/dev/ttyS0"
     assert told(look) == told(swept(tree, specs, Inventory()))
     for _ in range(3):
         look = swept(tree, specs, look)
@@ -244,9 +252,9 @@ async def test_nothing_is_taken_over_from_a_look_that_was_given_up(tree, specs, 
         tree.file(f"{ROLE}/device", "0x5001\n")
         look, _ = await looking.look(specs, first, DirtySet(frozenset({GPU, ROLE})))
     user = "pci:0000:18:00.0"
-    assert first.sightings[user].candidate is None
-    assert look.sightings[user].candidate is not None
-    assert look.partners is not first.partners
+    assert first.match_results[user].candidate is None
+    assert look.match_results[user].candidate is not None
+    assert look.partner_index is not first.partner_index
 
 
 def test_what_is_gone_is_forgotten_although_everything_is_judged_anew_time_and_again(tree, specs):
@@ -256,7 +264,9 @@ def test_what_is_gone_is_forgotten_although_everything_is_judged_anew_time_and_a
     for number in range(30):
         tree.file("/etc/cables", f"0000:3b:02.1 0000:3b:02.2 {number}\n")  # which nothing says whom it concerns
         look = swept(tree, specs, look)
-    assert not any(VF in reads.own_paths for look_reads in look.memory.looks for reads in look_reads.devices.values())
+    assert not any(
+        VF in reads.own_paths for look_reads in look.read_history.looks for reads in look_reads.devices.values()
+    )
 
 
 def test_what_is_asked_between_two_sweeps_is_remembered_up_to_an_amount(tree, specs, monkeypatch):
@@ -265,10 +275,10 @@ def test_what_is_asked_between_two_sweeps_is_remembered_up_to_an_amount(tree, sp
     for number in range(1000):
         tree.file(f"{USER}/kind", f"{number}\n")
         look, _ = run_look(tree.root, specs, look, DirtySet(frozenset({USER})))
-        if look.memory is None:
+        if look.read_history is None:
             break
-    assert look.memory is None
+    assert look.read_history is None
     tree.file(f"{USER}/kind", "a\n")  # and no event says so
     now = swept(tree, specs, look)
     assert told(now) == told(first)
-    assert now.memory is not None
+    assert now.read_history is not None

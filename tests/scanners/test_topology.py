@@ -8,7 +8,7 @@ from agent.config.load import load
 from agent.core.inventory.dirty_set import ALL_DIRTY
 from agent.core.inventory.inventory import Inventory
 from agent.core.lists.build_lists import build_lists
-from agent.core.lists.numa_topology import silence
+from agent.core.lists.numa_topology import find_withheld_topology
 from agent.status.agent_status import Status
 from agent.tracker.look_thread import run_look
 from tests.tree import Tree
@@ -32,8 +32,8 @@ def told(tmp_path, tree):
         configuration = load(str(tmp_path / "config"))
         assert configuration.is_valid, configuration.findings
         now, _ = run_look(tree.root, configuration.resources, Inventory(), ALL_DIRTY)
-        (snapshot,) = build_lists(now, configuration.resources, frozenset(), {}, 0.0).snapshots.values()
-        return {device.id: device.numa for device in snapshot.devices}, silence(snapshot, now)
+        (snapshot,) = build_lists(now, configuration.resources, frozenset(), {}, 0.0).lists.values()
+        return {device.id: device.numa for device in snapshot.devices}, find_withheld_topology(snapshot, now)
 
     return look
 
@@ -111,11 +111,11 @@ def test_one_without_a_node_silences_the_others_and_is_named(tree, told):
     nodes, silent = told('source = "pci"')
     assert set(nodes.values()) == {()}
     assert silent == (2, ("0000:86:00.0",))
-    assert silent.said == "0000:86:00.0 has no NUMA node, so that of the 2 others is not told to the kubelet"
+    assert silent.text == "0000:86:00.0 has no NUMA node, so that of the 2 others is not told to the kubelet"
     for number in range(4):
         tree.pci(f"0000:87:0{number}.0")
     names = "0000:86:00.0, 0000:87:00.0, 0000:87:01.0 and 2 more have no NUMA node"
-    assert told('source = "pci"')[1].said.startswith(names)
+    assert told('source = "pci"')[1].text.startswith(names)
     assert told('source = "pci"\nexclude.no = { numa = { exists = false } }') == (
         {"0000:3b:00.0": (0,), "0000:5e:00.0": (1,)},
         None,

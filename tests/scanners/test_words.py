@@ -23,11 +23,11 @@ class Facts:
     def __init__(self, root, kind, *arguments):
         source = Source(kind, arguments)
         listing = source_kinds.list_devices(root, [source], None, ALL_DIRTY)
-        self.devices = {device.name: device for device in listing.found[source]}
+        self.devices = {device.name: device for device in listing.devices[source]}
         self.reader = HostReader(root)
 
     def __call__(self, name, word):
-        return self.reader.fact(self.devices[name], word)
+        return self.reader.read_fact(self.devices[name], word)
 
 
 def reason(value):
@@ -204,7 +204,7 @@ def test_virtual_functions_are_numbered_by_their_links(tree):
     assert facts("0000:3b:01.3", "pf.netdev.name") == "ens1f0"
     assert facts("0000:3b:01.3", "pf/sriov_totalvfs") == "12"
     assert facts("0000:3b:00.0", "is_pf") is True
-    assert pf in facts.reader.consulted(facts.devices["0000:3b:01.3"])
+    assert pf in facts.reader.get_read_paths(facts.devices["0000:3b:01.3"])
 
 
 def test_a_pf_without_functions_now_is_one_all_the_same(tree):
@@ -311,7 +311,7 @@ def test_a_virtual_function_is_present_while_it_and_its_physical_function_answer
     facts = Facts(tree.root, "pci")
     assert facts("0000:3b:00.1", "present") is present
     if not own:
-        assert pf in facts.reader.consulted(facts.devices["0000:3b:00.1"])
+        assert pf in facts.reader.get_read_paths(facts.devices["0000:3b:00.1"])
 
 
 @pytest.mark.parametrize("unreadable", ["0000:3b:00.0", "0000:3b:00.1"])
@@ -339,7 +339,7 @@ def test_vfio_and_uio(tree):
     facts = Facts(tree.root, "pci")
     assert [facts(name, "on_vfio") for name in facts.devices] == [True, True, True, False]
     assert facts("0000:00:04.0", "uio") == "/dev/uio3"
-    assert "/dev/uio3" in facts.reader.consulted(facts.devices["0000:00:04.0"])
+    assert "/dev/uio3" in facts.reader.get_read_paths(facts.devices["0000:00:04.0"])
 
 
 def test_iommu_groups(tree):
@@ -357,7 +357,7 @@ def test_iommu_groups(tree):
     assert facts("0000:01:00.0", "iommu.foreign.driver") == ("snd_hda_intel",)
     assert set(facts("0000:01:00.0", "iommu.members")) == {"0000:00:01.0", "0000:01:00.0", "0000:01:00.1"}
     assert [facts("0000:02:00.0", f"iommu.{word}") for word in ("group", "noiommu", "viable")] == [8, True, True]
-    assert sound in facts.reader.consulted(facts.devices["0000:01:00.0"])
+    assert sound in facts.reader.get_read_paths(facts.devices["0000:01:00.0"])
     assert facts("0000:01:00.0", "host.iommu") is True
 
 
@@ -402,7 +402,7 @@ def test_the_own_node_of_a_function_is_told_where_it_stands(tree):
     def cdev():
         facts = Facts(tree.root, "pci")
         said = facts("0000:01:00.0", "vfio.cdev")
-        places = facts.reader.consulted(facts.devices["0000:01:00.0"])
+        places = facts.reader.get_read_paths(facts.devices["0000:01:00.0"])
         return said, "/dev/iommu" in places, "/dev/vfio/devices/vfio3" in places
 
     said, *watched = cdev()
@@ -494,7 +494,7 @@ def test_words_of_the_machine(tree):
     assert facts("0000:00:01.0", "host.hostname") == "node-1"
     assert facts("0000:00:01.0", "host.iommu") is False
     device = facts.devices["0000:00:01.0"]
-    assert DirtySet(frozenset({"/sys/module/vfio"})).concerns(facts.reader.consulted(device))
+    assert DirtySet(frozenset({"/sys/module/vfio"})).overlaps(facts.reader.get_read_paths(device))
     real = Facts(Root(), "node", "/dev/null")
     assert "mem" in real("/dev/null", "host.char_devices")
 
@@ -523,7 +523,7 @@ def test_paths(tree):
     assert facts("npu0", "./device") == "0000:3b:00.0"
     assert facts("npu0", "./..") == "npu"
     assert facts("npu0", "./device/../0000:3b:00.0/hwmon") == "hwmon"
-    assert card in facts.reader.consulted(facts.devices["npu0"])
+    assert card in facts.reader.get_read_paths(facts.devices["npu0"])
 
 
 def test_facts_are_read_once_and_fresh_ones_anew(tree):
@@ -532,7 +532,7 @@ def test_facts_are_read_once_and_fresh_ones_anew(tree):
     assert facts("0000:00:01.0", "label") == "a"
     tree.file("/sys/bus/pci/devices/0000:00:01.0/label", "b")
     assert facts("0000:00:01.0", "label") == "a"
-    assert HostReader(tree.root).fact(facts.devices["0000:00:01.0"], "label") == "b"
+    assert HostReader(tree.root).read_fact(facts.devices["0000:00:01.0"], "label") == "b"
 
 
 def test_what_a_device_rests_on(tree):
@@ -540,14 +540,14 @@ def test_what_a_device_rests_on(tree):
     facts = Facts(tree.root, "node", "/dev/ttyUSB*")
     for word in ("usb.serial", "node", "numa"):
         facts("/dev/ttyUSB2", word)
-    places = facts.reader.consulted(facts.devices["/dev/ttyUSB2"])
+    places = facts.reader.get_read_paths(facts.devices["/dev/ttyUSB2"])
     for path in (
         "/dev/ttyUSB2",
         "/sys/devices/pci0000:00/0000:00:14.0/usb1/1-2",
         facts.devices["/dev/ttyUSB2"].directory,
     ):
-        assert DirtySet(frozenset({path})).concerns(places)
-    assert not DirtySet(frozenset({"/sys/devices/pci0000:00/0000:00:14.0/usb1/1-1"})).concerns(places)
+        assert DirtySet(frozenset({path})).overlaps(places)
+    assert not DirtySet(frozenset({"/sys/devices/pci0000:00/0000:00:14.0/usb1/1-1"})).overlaps(places)
 
 
 @pytest.mark.parametrize(
@@ -566,12 +566,12 @@ def test_what_an_absolute_path_rests_on_while_nothing_is_there(tree, word, made,
     tree.at("/sys/devices/virtual").mkdir(exist_ok=True)
     facts = Facts(tree.root, "node", "/dev/ttyUSB1")
     assert facts("/dev/ttyUSB1", word) == () or isinstance(facts("/dev/ttyUSB1", word), Absent)
-    rests_on = facts.reader.consulted(facts.devices["/dev/ttyUSB1"])
-    assert touched.concerns(rests_on)
+    rests_on = facts.reader.get_read_paths(facts.devices["/dev/ttyUSB1"])
+    assert touched.overlaps(rests_on)
     places = PathIndex()
     places.add("it", rests_on)
     assert places.find_dirty_keys(touched) == {"it"}
-    assert not watched or watched in places.directories
+    assert not watched or watched in places.watched_directories
     tree.node(f"{made}/z") if made.startswith("/dev") else tree.file(f"{made}/z", "1")
     again = Facts(tree.root, "node", "/dev/ttyUSB1")("/dev/ttyUSB1", word)
     assert again
@@ -676,19 +676,19 @@ def test_fifty_entries_read_each_file_once_and_each_function_of_a_pf_once(tree):
     listing = source_kinds.list_devices(root, [each.source for each in specs], None, ALL_DIRTY)
     assert root.listed.count("/sys/bus/pci/devices") == 1
     now = update_inventory(specs, listing, HostReader(root))
-    assert len(now.sightings) == 1 + 256 + 240
-    assert all(len(sighting.refusals) == 50 for sighting in now.sightings.values())
+    assert len(now.match_results) == 1 + 256 + 240
+    assert all(len(sighting.mismatches) == 50 for sighting in now.match_results.values())
     assert root.files
     assert max(root.files.values()) == 1
     assert root.listed.count(pf) == 1  # virtfn* of all 256
-    assert sum(root.files.values()) < 6 * len(now.sightings)
+    assert sum(root.files.values()) < 6 * len(now.match_results)
 
     root.files.clear()
     root.listed.clear()
-    (device,) = [device for device in listing.found[Source("pci")] if device.name == "0000:3d:07.1"]
+    (device,) = [device for device in listing.devices[Source("pci")] if device.name == "0000:3d:07.1"]
     event = DirtySet(frozenset({device.directory}), frozenset({"pci"}))
     after = source_kinds.list_devices(root, [Source("pci")], listing, event)
-    assert update_inventory(specs, after, HostReader(root), now, event).sightings == now.sightings
+    assert update_inventory(specs, after, HostReader(root), now, event).match_results == now.match_results
     assert set(root.files) == {f"{device.directory}/vendor"}
     assert root.listed == []
 

@@ -128,7 +128,7 @@ async def play(said: dict, rig: Rig) -> None:
                 lines = expected.get(resource, before.get(resource, []))
                 assert same(now.get(resource, []), lines), f"{where}: {resource}: {now.get(resource)}"
             for resource, wanted in step.get("numa", {}).items():
-                nodes = {device.id: list(device.numa) for device in agent.tracker.assembly.snapshots[resource].devices}
+                nodes = {device.id: list(device.numa) for device in agent.tracker.assembly.lists[resource].devices}
                 assert nodes == wanted, f"{where}: numa of {resource}: {nodes}"
             for resource, wanted in step.get("prefer", {}).items():
                 preferred(agent, resource, wanted, where)
@@ -170,8 +170,10 @@ async def happen(rig: Rig, agent, clock: Clock, pods: Pods, step: dict) -> None:
         say(rig, clock, line)
     pods.end(step.get("release", ()))
     for id_ in step.get("clear", ()):
-        lists = agent.tracker.assembly.snapshots.values()
-        for found in [(list_.resource, device) for list_ in lists for device in list_.devices if id_ in device.ids()]:
+        lists = agent.tracker.assembly.lists.values()
+        for found in [
+            (list_.resource, device) for list_ in lists for device in list_.devices if id_ in device.list_ids()
+        ]:
             await agent.tracker.clear(*found, None)
     if "write" in step or "remove" in step:
         agent.tracker.nudge(ALL_DIRTY)
@@ -195,11 +197,11 @@ def say(rig: Rig, clock: Clock, line: str) -> None:
 def told(agent) -> dict[str, list[str]]:
     """Every list as lines; empty ones are as good as none."""
     lists = {}
-    for name, snapshot in agent.tracker.assembly.snapshots.items():
+    for name, snapshot in agent.tracker.assembly.lists.items():
         lines = [
             f"{id_} {device.health.value}" + (f": {device.reason}" if device.health is Health.UNHEALTHY else "")
             for device in snapshot.devices
-            for id_ in device.ids()
+            for id_ in device.list_ids()
         ]
         if lines:
             lists[name] = lines
@@ -218,8 +220,8 @@ def same(now: list[str], expected: list[str]) -> bool:
 
 def preferred(agent, resource: str, wanted: dict, where: str) -> None:
     assert set(wanted) <= PREFER, f"{where}: no such keys: {set(wanted) - PREFER}"
-    devices = agent.tracker.assembly.snapshots[resource].devices
-    healthy = [id_ for device in devices if device.health is Health.HEALTHY for id_ in device.ids()]
+    devices = agent.tracker.assembly.lists[resource].devices
+    healthy = [id_ for device in devices if device.health is Health.HEALTHY for id_ in device.list_ids()]
     available = wanted.get("of", healthy)
     chosen = agent.allocation.prefer(resource, available, wanted.get("must", ()), len(wanted["ids"]))
     assert sorted(chosen) == sorted(wanted["ids"]), f"{where}: preferred of {resource}: {list(chosen)}"
@@ -242,7 +244,7 @@ async def granted(agent, resource: str, wanted: dict, where: str) -> None:
 def dry(agent, resource: str, ids: list[str]) -> Grant | None:
     """What `allocate --dry-run` says that a container would get; None where an id rests on what was there before."""
     seen = take_dry_run(agent.root, agent.tracker.specs, agent.settings.paths.cdi)
-    return seen.preview_grant(resource, ids) if all(map(seen.device_lists[resource].find, ids)) else None
+    return seen.preview_grant(resource, ids) if all(map(seen.device_lists[resource].find_device, ids)) else None
 
 
 def shown(grant: Grant) -> dict[str, object]:

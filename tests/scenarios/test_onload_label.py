@@ -23,7 +23,7 @@ def wanted(top, option, *, loaded=True):
     if loaded:
         tree.file(RELEASE, "8.1.3.40\n")
     look, _ = run_look(tree.root, specs, Inventory(), ALL_DIRTY)
-    return [(one.command.argv, one.once) for one in look.programs.get(0, ())], tree
+    return [(one.command.argv, one.runs_once) for one in look.prepare_requests.get(0, ())], tree
 
 
 def test_the_label_is_written_as_nfd_reads_it_and_written_anew(tmp_path):

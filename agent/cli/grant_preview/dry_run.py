@@ -18,7 +18,7 @@ from agent.core.inventory.device import DeviceList, Health
 from agent.core.inventory.dirty_set import ALL_DIRTY
 from agent.core.inventory.inventory import Inventory
 from agent.core.lists.build_lists import DeviceLists, build_lists
-from agent.core.lists.resource_names import Offers
+from agent.core.lists.resource_names import ResourceCandidates
 from agent.core.struct import Struct, replace
 from agent.host.cdi_specs import SpecDirectories
 from agent.host.root import Root
@@ -40,18 +40,18 @@ class DryRun(Struct):
     cdi: SpecDirectories
     specs: tuple[ResourceSpec, ...]
     look: Inventory
-    offers: Offers
+    offers: ResourceCandidates
     lists: DeviceLists
 
     @property
     def device_lists(self) -> Mapping[str, DeviceList]:
         """The lists by the names of resources."""
-        return self.lists.snapshots
+        return self.lists.lists
 
     def list_healthy_ids(self, resource: str) -> list[str]:
         """The ids that a container could get."""
         devices = self.device_lists[resource].devices
-        return [id for device in devices if device.health is Health.HEALTHY for id in device.ids()]  # noqa: A001
+        return [id for device in devices if device.health is Health.HEALTHY for id in device.list_ids()]  # noqa: A001
 
     def choose_ids(self, resource: str, count: int, among: Sequence[str], state: str = "Healthy") -> tuple[str, ...]:
         """So many of these ids, as preferred. state: what they all are.
@@ -65,7 +65,7 @@ class DryRun(Struct):
             devices = "device is" if len(set(among)) == 1 else "devices are"
             text = f"{resource}: {len(set(among))} {devices} {state}, and {count} wanted"
             raise GrantRefusedError(RefusalCause.UNHEALTHY, f"{text}; why: device-agent explain {resource}")
-        candidates = self.look.candidates().get((resource, spec.written_name), {})
+        candidates = self.look.get_resource_candidates().get((resource, spec.written_name), {})
         chosen = prefer(among, (), count, spec.limit, stock_of(device_list, spec, candidates, self.specs))
         return chosen or tuple(among[:count])  # then the limit is why, and says so when it is judged
 
@@ -82,7 +82,7 @@ class DryRun(Struct):
         chosen = self._reread_devices(resource, ids)
         if not with_generated_spec:
             chosen = [replace(device, spec=_without_spec(device.spec or spec)) for device in chosen]
-        return build_grant(spec, ids, chosen, device_list.offered, resource=resource)
+        return build_grant(spec, ids, chosen, device_list.id_count, resource=resource)
 
     def map_paths_to_ids(self, resource: str, ids: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
         """Of which of these ids each host path is, of nodes and mounts; of all of them what comes out once."""
@@ -113,7 +113,7 @@ class DryRun(Struct):
 
     def find_entry(self, resource: str) -> ResourceSpec:
         """The entry that a resource is of."""
-        written = self.lists.written[resource] or resource
+        written = self.lists.written_names[resource] or resource
         return next(spec for spec in self.specs if spec.name == written)
 
 
@@ -132,6 +132,6 @@ def take_dry_run(root: Root, specs: Sequence[ResourceSpec], cdi: Sequence[str]) 
     """Look at the host."""
     directories = SpecDirectories(cdi)
     inventory, _ = run_look(root, specs, Inventory(), ALL_DIRTY, directories)
-    candidates = evaluate_one_look(inventory.candidates())
+    candidates = evaluate_one_look(inventory.get_resource_candidates())
     lists = build_lists(inventory, specs, frozenset(), {}, 0.0, candidates=candidates)
     return DryRun(root, directories, tuple(specs), inventory, candidates, lists)

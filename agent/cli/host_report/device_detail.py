@@ -233,8 +233,8 @@ def _format_mismatches(mismatches: tuple[EntryMismatch, ...], terminal: Terminal
         Row(
             (
                 entry_mismatch.mismatch.resource,
-                f"{entry_mismatch.mismatch.address} = {cut(escape(entry_mismatch.mismatch.written), LIMIT)}",
-                f"here {make_printable(entry_mismatch.mismatch.here)}",
+                f"{entry_mismatch.mismatch.address} = {cut(escape(entry_mismatch.mismatch.source_text), LIMIT)}",
+                f"here {make_printable(entry_mismatch.mismatch.facts_text)}",
                 str(entry_mismatch.mismatch.origin),
                 "all else in the clause holds" if entry_mismatch.is_only_mismatch else "",
             )

@@ -34,8 +34,8 @@ def build_device_json(report: HostReport, item: HostReportItem) -> dict[str, obj
             {
                 "resource": entry_mismatch.mismatch.resource,
                 "clause": entry_mismatch.mismatch.address,
-                "written": entry_mismatch.mismatch.written,
-                "here": entry_mismatch.mismatch.here,
+                "written": entry_mismatch.mismatch.source_text,
+                "here": entry_mismatch.mismatch.facts_text,
                 "file": entry_mismatch.mismatch.origin.file,
                 "line": entry_mismatch.mismatch.origin.line,
                 "only": entry_mismatch.is_only_mismatch,

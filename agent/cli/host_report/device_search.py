@@ -66,7 +66,7 @@ def _find_by_path(report: HostReport, name: str) -> Sequence[HostReportItem]:
     real = report.root.resolve(name)
     if isinstance(real, Absent):
         return _rank(item for item in report.items if item.host.name == name)
-    path_items = [item for item in report.items if real in {item.host.directory, item.host.real}]
+    path_items = [item for item in report.items if real in {item.host.directory, item.host.real_node}]
     return _rank([*path_items, *(item for item in report.items if item.host.node == real)])
 
 

@@ -133,7 +133,7 @@ def _build_no_match_finding(entry: ConfigEntry, steps: Sequence[MatchStep], host
         return _find_position(entry, "source").make_warning("never-matches", message, write, mark="key")
     item, entry_mismatch = last_mismatch
     section, _, address = entry_mismatch.mismatch.address.partition(".")
-    name, facts = make_printable(item.host.name, None), make_printable(entry_mismatch.mismatch.here)
+    name, facts = make_printable(item.host.name, None), make_printable(entry_mismatch.mismatch.facts_text)
     message = f"the last to fall on {host_name} is {name}, here {facts}"
     write = f"device-agent explain {entry.spec.name if entry.spec else ''} shows how"
     return _find_position(entry, section, address).make_warning("never-matches", f"{message}: 0 devices", write)
@@ -144,7 +144,7 @@ def _find_withheld_topology(
 ) -> Iterator[Finding]:
     for name in report.find_resource_names(spec):
         if not spec.is_addition and (withheld := report.withheld_topology.get(name)) is not None:
-            message = f"on {host_name} {make_printable(withheld.said, None)}"
+            message = f"on {host_name} {make_printable(withheld.text, None)}"
             yield _find_position(entry, "topology").make_warning("no-topology", message, TOPOLOGY_HINT, mark="key")
 
 

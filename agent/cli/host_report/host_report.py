@@ -12,7 +12,7 @@ from agent.core.inventory.facts import Facts
 from agent.core.inventory.listing import SkippedPath
 from agent.core.inventory.matching import Mismatch
 from agent.core.language.value import Absent, Value
-from agent.core.lists.id_assignment import Unlisted
+from agent.core.lists.id_assignment import UnlistedCandidate
 from agent.core.lists.numa_topology import WithheldTopology
 from agent.core.struct import Struct
 from agent.host.root import Root
@@ -81,7 +81,7 @@ class HostReport:
         skipped_paths: Mapping[Source, Sequence[SkippedPath]],
         totals: Mapping[Source, int],
         hosts_by_source: Mapping[Source, Mapping[str, HostDevice]],
-        unlisted: Sequence[Unlisted],
+        unlisted: Sequence[UnlistedCandidate],
         specs: Sequence[ResourceSpec],
         get_facts: Callable[[ResourceSpec, HostDevice], Facts],
         missing_devices: Mapping[str, str],
@@ -138,7 +138,7 @@ class HostReport:
 
     def read_fact(self, item: HostReportItem, word: str) -> Value | Absent:
         """What a word says of an item."""
-        return self._reader.fact(item.host, word)
+        return self._reader.read_fact(item.host, word)
 
     def find_listed_devices(self, spec: ResourceSpec) -> tuple[Device, ...]:
         """What an entry has listed, each once however many host devices it is; of slots all that its resource has."""

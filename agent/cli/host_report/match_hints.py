@@ -22,10 +22,10 @@ def find_match_hints(report: HostReport, item: HostReportItem, mismatch: Mismatc
     if absent_word is not None:
         yield from _find_absent_word_hints(report, item, mismatch, *absent_word)
     else:
-        facts = make_printable(mismatch.here)
+        facts = make_printable(mismatch.facts_text)
         yield f"let {mismatch.address} at {mismatch.origin} allow {facts}, then device-agent reload"
-    if mismatch.address == "match.driver" and item.label == "pci" and _PLAIN_TEXT.fullmatch(mismatch.written):
-        driver = mismatch.written.strip('"')
+    if mismatch.address == "match.driver" and item.label == "pci" and _PLAIN_TEXT.fullmatch(mismatch.source_text):
+        driver = mismatch.source_text.strip('"')
         yield f"driverctl set-override {item.host.name} {driver}   (seen at once)"
 
 

@@ -91,7 +91,7 @@ def _format_topology(report: HostReport, spec: ResourceSpec, devices: Sequence[D
     """On which NUMA nodes the devices are; or by which of them that is not told."""
     for name in report.find_resource_names(spec):
         if (withheld := report.withheld_topology.get(name)) is not None:
-            yield f"  topology     none: {escape(withheld.said)}"
+            yield f"  topology     none: {escape(withheld.text)}"
             yield f"  next         {TOPOLOGY_HINT}"
             return
     nodes = Counter(device.numa for device in devices if device.numa)
@@ -125,7 +125,7 @@ def suggest_next_steps(report: HostReport, spec: ResourceSpec, steps: Sequence[M
         mismatch = entry_mismatch.mismatch
         yield (
             f"{item.label} {make_printable(item.host.name, None)} is one clause short: {mismatch.address} = "
-            f"{escape(mismatch.written)}, here {make_printable(mismatch.here)} ({mismatch.origin})"
+            f"{escape(mismatch.source_text)}, here {make_printable(mismatch.facts_text)} ({mismatch.origin})"
         )
     if not near_mismatches:
         last_mismatch = find_last_mismatch(steps)
@@ -138,7 +138,7 @@ def _format_mismatches(step: MatchStep) -> str:
     """How many fell, the first of them by name, and what was read."""
     if not step.mismatches:
         return ""
-    values = dict.fromkeys(entry_mismatch.mismatch.here for _, entry_mismatch in step.mismatches)
+    values = dict.fromkeys(entry_mismatch.mismatch.facts_text for _, entry_mismatch in step.mismatches)
     names = ", ".join(make_printable(item.host.name, None) for item, _ in step.mismatches[:_SHOWN])
     ellipsis = "" if len(step.mismatches) <= _SHOWN else ", …"
     value_text = f": here {make_printable(next(iter(values)))}" if len(values) == 1 else ""

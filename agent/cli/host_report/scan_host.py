@@ -12,7 +12,7 @@ from agent.core.health.evaluation import evaluate_one_look
 from agent.core.inventory.candidate import Candidate
 from agent.core.inventory.device import HostDevice
 from agent.core.inventory.dirty_set import ALL_DIRTY
-from agent.core.inventory.facts import NOBODY, Facts
+from agent.core.inventory.facts import NO_PARTNERS, Facts
 from agent.core.inventory.inventory import update_inventory
 from agent.core.inventory.listing import Listing
 from agent.core.inventory.matching import Mismatch, match_entry
@@ -22,7 +22,7 @@ from agent.core.language.logic import PLAIN
 from agent.core.language.value import Absent, make_sort_key
 from agent.core.lists.build_lists import build_lists
 from agent.core.lists.expected_count import find_missing_devices
-from agent.core.lists.numa_topology import silence
+from agent.core.lists.numa_topology import find_withheld_topology
 from agent.host.cdi_specs import SpecDirectories
 from agent.host.root import Root
 from agent.scanners import source_kinds
@@ -58,18 +58,20 @@ def scan_host(
     entry_sources = dict.fromkeys(source for spec in (*specs, *classes) for source in spec.sources)
     listing = source_kinds.list_devices(root, (*scanned_sources, *entry_sources), None, ALL_DIRTY)
     reader = HostReader(root, SpecDirectories(cdi_directories))
-    inventory = update_inventory(specs, Listing({source: listing.found[source] for source in entry_sources}), reader)
+    inventory = update_inventory(specs, Listing({source: listing.devices[source] for source in entry_sources}), reader)
 
     def get_facts(spec: ResourceSpec, host: HostDevice) -> Facts:
-        return Facts(spec, host, reader, inventory.partners or NOBODY)
+        return Facts(spec, host, reader, inventory.partner_index or NO_PARTNERS)
 
-    lists = build_lists(inventory, specs, frozenset(), {}, 0.0, candidates=evaluate_one_look(inventory.candidates()))
+    lists = build_lists(
+        inventory, specs, frozenset(), {}, 0.0, candidates=evaluate_one_look(inventory.get_resource_candidates())
+    )
     devices_by_key = {
-        key: device for device_list in lists.snapshots.values() for device in device_list.devices for key in device.keys
+        key: device for device_list in lists.lists.values() for device in device_list.devices for key in device.keys
     }
     unlisted_reasons = {candidate.key: candidate.reason for candidate in lists.unlisted}
     hosts_by_source = {
-        source: {host.key: host for host in listing.found[source]} for source in dict.fromkeys(scanned_sources)
+        source: {host.key: host for host in listing.devices[source]} for source in dict.fromkeys(scanned_sources)
     }
     specs_by_name: dict[str, list[ResourceSpec]] = {}
     for entry in specs:
@@ -81,7 +83,7 @@ def scan_host(
     items: dict[str, HostReportItem] = {}
     for source, hosts in hosts_by_source.items():
         for key, host in hosts.items():
-            match_result, candidate = inventory.sightings.get(key), next(inventory.find_candidates(key), None)
+            match_result, candidate = inventory.match_results.get(key), next(inventory.find_candidates(key), None)
             spec = specs[candidate.entry] if candidate else None
             if key in items or (spec and spec.source != source):
                 continue
@@ -93,7 +95,9 @@ def scan_host(
                 get_facts=get_facts,
             )
             mismatches = (
-                tuple(EntryMismatch(mismatch, check_only) for mismatch in match_result.refusals) if match_result else ()
+                tuple(EntryMismatch(mismatch, check_only) for mismatch in match_result.mismatches)
+                if match_result
+                else ()
             )
             matching_classes = (
                 ()
@@ -121,8 +125,8 @@ def scan_host(
                 resource,
                 checks,
             )
-    skipped_paths = {source: listing.oddities[source] for source in configured}
-    totals = {source: len(hosts) for source, hosts in listing.found.items()}
+    skipped_paths = {source: listing.skipped_paths[source] for source in configured}
+    totals = {source: len(hosts) for source, hosts in listing.devices.items()}
     return HostReport(
         root,
         tuple(items.values()),
@@ -133,18 +137,18 @@ def scan_host(
         specs=specs,
         get_facts=get_facts,
         missing_devices=find_missing_devices(specs, inventory, lists),
-        lists={name: device_list.devices for name, device_list in lists.snapshots.items()},
+        lists={name: device_list.devices for name, device_list in lists.lists.items()},
         withheld_topology={
             name: withheld
-            for name, device_list in lists.snapshots.items()
-            if (withheld := silence(device_list, inventory)) is not None
+            for name, device_list in lists.lists.items()
+            if (withheld := find_withheld_topology(device_list, inventory)) is not None
         },
     )
 
 
 def _list_other_members(candidate: Candidate | None, host: HostDevice) -> tuple[str, ...]:
     """The names of those that are one device with a host device."""
-    return tuple(other.name for other in candidate.hosts if other.key != host.key) if candidate else ()
+    return tuple(other.name for other in candidate.host_devices if other.key != host.key) if candidate else ()
 
 
 def _find_mismatching_entry(

@@ -73,12 +73,12 @@ def parse_source(root: Root, name: str) -> Source | None:
 
 def build_word_list(root: Root, source: Source) -> WordList:
     """Look at the devices of a source, and put down what may be said of them."""
-    devices = source_kinds.list_devices(root, (source,), None, ALL_DIRTY).found[source]
+    devices = source_kinds.list_devices(root, (source,), None, ALL_DIRTY).devices[source]
     reader = HostReader(root)
     table = source_kinds.KINDS[source.kind].TABLE
 
     def list_values(word: str) -> tuple[str, ...]:
-        values = (reader.fact(device, word) for device in devices)
+        values = (reader.read_fact(device, word) for device in devices)
         return tuple(
             dict.fromkeys(format_value(value) for value in values if not isinstance(value, Absent) and value != ())
         )

@@ -206,7 +206,7 @@ def _is(name: str, kind: str) -> bool:
 
 
 def _count(lab: Lab, resource: str) -> str:
-    total = lab.snapshot(resource).offered
+    total = lab.snapshot(resource).id_count
     return f" ×{total}" if total > 1 else ""
 
 

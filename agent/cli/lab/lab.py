@@ -95,8 +95,8 @@ class Lab:
     def has(self, resource: str) -> bool:
         """Whether the kubelet has what the agent lists of a resource."""
         snapshot = self.snapshot(resource)
-        healthy = frozenset(each for device in snapshot.devices if not device.reason for each in device.ids())
-        everything = frozenset(each for device in snapshot.devices for each in device.ids())
+        healthy = frozenset(each for device in snapshot.devices if not device.reason for each in device.list_ids())
+        everything = frozenset(each for device in snapshot.devices for each in device.list_ids())
         kubelet = self.kubelet
         seen = kubelet.healthy(resource), kubelet.healthy(resource) | kubelet.unhealthy(resource)
         return kubelet.streams(resource) == 1 and seen == (healthy, everything)

@@ -111,10 +111,10 @@ class LabCommands:
         rows = []
         for name in lab.names:
             snapshot = lab.snapshot(name)
-            total = snapshot.offered
+            total = snapshot.id_count
             state = lab.agent.status.resources[name]
             why = f": {escape(str(state.reason))}" if state.reason else ""
-            healthy = f"{snapshot.count(Health.HEALTHY)}/{total}"
+            healthy = f"{snapshot.count_ids(Health.HEALTHY)}/{total}"
             rows.append(Row((name, f"{state.phase.value}{why}", healthy, str(len(lab.kubelet.held(name))))))
         pods = [f"pod {pod.name}: {' '.join(pod.ids)} of {pod.resource}" for pod in lab.pods.values()]
         return [*render(titles, rows, self._terminal), *pods]
@@ -123,7 +123,7 @@ class LabCommands:
         held = self._lab.kubelet.held(resource)
 
         def row(device: Device) -> Row:
-            holders = sorted({held[each][0] for each in device.ids() if each in held})
+            holders = sorted({held[each][0] for each in device.list_ids() if each in held})
             shares = f" ×{device.shares}" if device.shares is not None else ""
             health = f"{device.health.value}{f': {escape(str(device.reason))}' if device.reason else ''}"
             style = "red" if device.reason else ""

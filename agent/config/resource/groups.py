@@ -10,7 +10,7 @@ from agent.config.merge.config_tree import Branch, Leaf
 from agent.config.scope import ANYTHING, Scope
 from agent.config.toml.file_position import FilePosition, TextPiece
 from agent.core.entry.group import Grouping, GroupWord
-from agent.core.inventory.member_facts import ALL_OF
+from agent.core.inventory.member_facts import MEMBER_LISTS
 from agent.core.language.clause import Clause
 from agent.core.language.template import compute_digest
 from agent.scanners import source_kinds
@@ -37,7 +37,12 @@ def _list_known_words(scope: Scope) -> frozenset[str]:
     """The words that there are."""
     derived_words = scope.entry_words.list_names() if scope.entry_words else ()
     return frozenset(
-        {*ALL_OF, *OPERATORS, *derived_words, *(source_kinds.list_words(scope.source.kind) if scope.source else ())}
+        {
+            *MEMBER_LISTS,
+            *OPERATORS,
+            *derived_words,
+            *(source_kinds.list_words(scope.source.kind) if scope.source else ()),
+        }
     )
 
 

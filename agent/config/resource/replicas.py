@@ -9,11 +9,11 @@ from agent.config.resource.ids import compute_shortest_id
 from agent.config.scope import Scope
 from agent.config.values.templates import CompiledTemplate
 from agent.core.entry.resource_spec import SHARE_MARK, ShareMap
-from agent.core.inventory.device import SUFFIX, list_bytes
+from agent.core.inventory.device import SHARE_SUFFIX, compute_device_bytes
 from agent.core.language.glob import Glob, PatternError, parse
 from agent.core.language.template import ID_LIMIT
 from agent.core.language.value import OperandError, ValueType, format_scalar, parse_operand
-from agent.core.lists.build_lists import LIST_LIMIT
+from agent.core.lists.build_lists import MAX_LIST_BYTES
 
 
 class Shares(NamedTuple):
@@ -65,7 +65,7 @@ def _compile_suffix(leaf: Leaf | None, scope: Scope) -> str:
     """What stands between an id and the number of a share. It begins with what no id can have."""
     if leaf is None:
         return SHARE_MARK
-    if isinstance(leaf.value, str) and SUFFIX.fullmatch(leaf.value):
+    if isinstance(leaf.value, str) and SHARE_SUFFIX.fullmatch(leaf.value):
         return leaf.value
     message = f'a suffix is "{SHARE_MARK}", perhaps with a word behind it: no id of a device has that in it'
     scope.report(leaf.spot.make_error("type", message, f'write "{SHARE_MARK}", the default, or "{SHARE_MARK}share-"'))
@@ -150,7 +150,7 @@ def _check_list_size(
         message = f"{count} shares × {compute_share_bytes(length, count)} bytes exceed the kubelet's 4 MiB list"
         scope.report(leaf.spot.make_error("list-size", message, f"at most {limit}"))
         return False
-    if not scope.is_single and scope.source and 2 * count * compute_share_bytes(length, count) > LIST_LIMIT:
+    if not scope.is_single and scope.source and 2 * count * compute_share_bytes(length, count) > MAX_LIST_BYTES:
         size = count * compute_share_bytes(length, count) / (1024 * 1024)
         message = f"{count:,} ids of one device are a list of {size:.1f} MiB; a second would pass the kubelet's 4 MiB"
         write = f"write at most {compute_most_shares(length, devices=2)}, or make a resource of each device"
@@ -160,12 +160,12 @@ def _check_list_size(
 
 def compute_share_bytes(id_length: int, count: int) -> int:
     """Bytes of one share in the kubelet's list, for ids of that length in that many shares."""
-    return list_bytes(min(ID_LIMIT, id_length + len(f"{SHARE_MARK}{count}")))
+    return compute_device_bytes(min(ID_LIMIT, id_length + len(f"{SHARE_MARK}{count}")))
 
 
 def compute_most_shares(id_length: int, devices: int = 1) -> int:
     """The most shares of so many devices that one list can hold."""
-    limit = LIST_LIMIT // (devices * compute_share_bytes(id_length, 1))
-    while devices * limit * compute_share_bytes(id_length, limit) > LIST_LIMIT:
-        limit = min(limit - 1, LIST_LIMIT // (devices * compute_share_bytes(id_length, limit)))
+    limit = MAX_LIST_BYTES // (devices * compute_share_bytes(id_length, 1))
+    while devices * limit * compute_share_bytes(id_length, limit) > MAX_LIST_BYTES:
+        limit = min(limit - 1, MAX_LIST_BYTES // (devices * compute_share_bytes(id_length, limit)))
     return limit

@@ -6,10 +6,10 @@ from agent.config.merge.config_tree import Branch, Leaf
 from agent.config.scope import ANYTHING, Scope
 from agent.config.toml.file_position import FindingMark, TextPiece
 from agent.core.entry.resource_spec import Limit, Slots
-from agent.core.inventory.device import list_bytes
+from agent.core.inventory.device import compute_device_bytes
 from agent.core.language.template import ID_LIMIT, Template, TemplateError, parse
 from agent.core.language.value import ValueType
-from agent.core.lists.build_lists import LIST_LIMIT
+from agent.core.lists.build_lists import MAX_LIST_BYTES
 
 SLOT_ID = "{resource|digest:8}-{n}"
 
@@ -25,7 +25,7 @@ def compile_slots(tree: Branch, scope: Scope, *, has_name_words: bool) -> Slots 
             scope.report(branch.spot.make_error("missing", "slots has no count", "add count = 8", mark="key"))
         return None
     count, text = leaf.value, _compile_slot_id(branch.get_leaf("id"), scope, has_name_words=has_name_words)
-    limit = LIST_LIMIT // list_bytes(ID_LIMIT)
+    limit = MAX_LIST_BYTES // compute_device_bytes(ID_LIMIT)
     if count > limit:
         message = f"{count} slots exceed the kubelet's 4 MiB list"
         scope.report(leaf.spot.make_error("list-size", message, f"at most {limit}"))

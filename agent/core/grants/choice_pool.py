@@ -33,7 +33,7 @@ class ChoicePool:
         self.traits = [(traits or {}).get(device.key, ()) for device in snapshot.devices]
         self.poor = [device.health is not Health.HEALTHY for device in snapshot.devices]
         self.alike = _alike(self.traits, self.poor)
-        self.ids = [id for device in snapshot.devices for id in device.ids()]  # noqa: A001  the API's own word
+        self.ids = [id for device in snapshot.devices for id in device.list_ids()]  # noqa: A001  the API's own word
         self.places = {id: n for n, id in enumerate(self.ids)}  # noqa: A001
         self.ends = list(accumulate(map(len, snapshot.devices)))
 
@@ -49,7 +49,7 @@ def stock_of(
         found = candidates.get(device.key)
         if found is not None:
             own = specs[found.entry].prefer
-            by_rule = found.traits if own == spec.prefer else _in_order_of(spec.prefer, own, found.traits)
+            by_rule = found.affinities if own == spec.prefer else _in_order_of(spec.prefer, own, found.affinities)
             traits[device.key] = by_rule
     return ChoicePool(snapshot, spec.prefer, traits)
 

@@ -17,7 +17,7 @@ class _Grant(NamedTuple):
     def excludes(self, other: Device) -> bool:
         """Whether no other pod can have that device meanwhile."""
         mine, its = self.device, other
-        return not (set(mine.shuts).isdisjoint(its.keys) and set(mine.keys).isdisjoint(its.shuts))
+        return not (set(mine.exclusive_keys).isdisjoint(its.keys) and set(mine.keys).isdisjoint(its.exclusive_keys))
 
 
 class ExclusiveGrants:
@@ -43,7 +43,7 @@ class ExclusiveGrants:
                 grant = self._grants[name]
                 if not _any_in(grant.ids, held):
                     self._forget(name)
-                elif grant.excludes(device) and grant.ids.isdisjoint(ids) and not _any_in(device.ids(), held):
+                elif grant.excludes(device) and grant.ids.isdisjoint(ids) and not _any_in(device.list_ids(), held):
                     return name
         return ""
 
@@ -51,7 +51,7 @@ class ExclusiveGrants:
         """Remember a grant."""
         granted = frozenset(ids)
         for device in devices:
-            if device.shuts:
+            if device.exclusive_keys:
                 name = f"{resource} {device.id}"
                 self._forget(name)
                 self._grants[name] = _Grant(device, granted)
@@ -82,10 +82,10 @@ def holder_of(device: Device, ids: Collection[str], listed: Iterable[tuple[str, 
         listed: devices, each with its resource.
         held: the ids that pods may hold.
     """
-    if _any_in(device.ids(), held):
+    if _any_in(device.list_ids(), held):
         return ""
     for name, other in listed:
-        grant = _Grant(other, frozenset(other.ids()))
+        grant = _Grant(other, frozenset(other.list_ids()))
         if grant.excludes(device) and _any_in(grant.ids, held) and grant.ids.isdisjoint(ids):
             return f"{name} {other.id}"
     return ""
@@ -93,7 +93,7 @@ def holder_of(device: Device, ids: Collection[str], listed: Iterable[tuple[str, 
 
 def _keys(device: Device) -> frozenset[str]:
     """What a device is known by, and what it shuts."""
-    return frozenset((*device.keys, *device.shuts))
+    return frozenset((*device.keys, *device.exclusive_keys))
 
 
 def _any_in(ids: Iterable[str], held: Container[str]) -> bool:

@@ -176,7 +176,7 @@ class GrantBuilder:
     def add_devinfo(self, table: JsonTable, chosen: RereadDevice, words: GrantWords) -> None:
         """Put in the file of each id that is asked of a device, if there is anything to say in it."""
         text, device = table.write(words), chosen.device
-        ids = (f"{device.id}{device.suffix}{share}" for share in chosen.shares) if chosen.shares else (device.id,)
+        ids = (f"{device.id}{device.share_suffix}{share}" for share in chosen.shares) if chosen.shares else (device.id,)
         self._devinfo += (DevInfo(id, make_file_name(self._resource, id), text) for id in ids if text)  # noqa: A001
 
     def _said(self, give: EnvGive, device: Device, words: GrantWords) -> tuple[EnvValue, ...]:
@@ -236,7 +236,7 @@ class GrantBuilder:
         return container
 
     def _add_mount(self, fit: MatchedPath, give: MountGive, container: str) -> None:
-        if conflict := self._places.add_mount(GrantedMount(fit.real, container, give.read_only)):
+        if conflict := self._places.add_mount(GrantedMount(fit.real_path, container, give.read_only)):
             raise self._conflict(conflict)
         self._comes_out(f"mount {container}", "", in_spec=give.in_spec)
 

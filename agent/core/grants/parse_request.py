@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from agent.core.grants.grant import GrantRefusedError, RefusalCause
-from agent.core.inventory.device import Device, DeviceList, Health, list_order, split_share
+from agent.core.inventory.device import Device, DeviceList, Health, make_list_sort_key, split_share
 
 
 def parse_ids(
@@ -20,7 +20,7 @@ def parse_ids(
     """
     shares: dict[Device, list[int]] = {}
     for id in ids:  # noqa: A001  the API's own word
-        found = snapshot.find(id)
+        found = snapshot.find_device(id)
         if found is None:
             raise GrantRefusedError(
                 RefusalCause.UNKNOWN_ID,
@@ -33,4 +33,4 @@ def parse_ids(
             said = f"{snapshot.resource} {device.id}: Unhealthy{begun}: {device.reason}"
             raise GrantRefusedError(RefusalCause.UNHEALTHY, said, device=device.id)
         shares.setdefault(device, []).extend(() if share is None else (share,))
-    return {device: tuple(sorted(shares[device])) for device in sorted(shares, key=list_order)}
+    return {device: tuple(sorted(shares[device])) for device in sorted(shares, key=make_list_sort_key)}

@@ -153,9 +153,9 @@ class _Linked(_Level):
     """How far the links lead; what no link leads to is farther than any."""
 
     def __init__(self, ends: Sequence[LinkDistances]) -> None:
-        known = [end for end in ends if end.far]
-        self._least = min((end.least for end in known), default=0)
-        self._none = max((end.most for end in known), default=-1) + 1
+        known = [end for end in ends if end.distances]
+        self._least = min((end.min_distance for end in known), default=0)
+        self._none = max((end.max_distance for end in known), default=-1) + 1
         super().__init__([0] * len(ends), self._none - self._least if known else 0)
         self._ends = ends
         self._names = [end.name for end in ends]
@@ -164,10 +164,10 @@ class _Linked(_Level):
         none = self._none
         every = 1 + len(taken) * len(row) // _MOST_LINKS  # of very many beside very many one in so many stands for all
         for kind, count in islice(taken.items(), 0, None, every):
-            name, far = self._ends[kind].name, self._ends[kind].far
+            name, far = self._ends[kind].name, self._ends[kind].distances
             costs = [far.get(other, none) for other in self._names]
             if name is not None:  # a link that only the other side tells of leads here as well
-                theirs = [other.far.get(name, none) for other in self._ends]
+                theirs = [other.distances.get(name, none) for other in self._ends]
                 costs = list(map(min, costs, theirs))
             times = scale * count * every
             costs[kind] = self._least

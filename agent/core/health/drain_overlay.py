@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from agent.core.inventory.candidate import Candidate
-from agent.core.lists.resource_names import Offers
+from agent.core.lists.resource_names import ResourceCandidates
 from agent.core.reason import Reason, ReasonCause
 from agent.core.struct import Struct, field, replace
 
@@ -64,12 +64,12 @@ class DrainOverlay(Struct):
     seen, drained: what it is made of.
     """
 
-    seen: Offers = field(default_factory=dict)
+    seen: ResourceCandidates = field(default_factory=dict)
     drained: DrainSet = field(default_factory=DrainSet)
-    offers: Offers = field(default_factory=dict)
+    offers: ResourceCandidates = field(default_factory=dict)
 
 
-def overlay(before: DrainOverlay, seen: Offers, drained: DrainSet) -> DrainOverlay:
+def overlay(before: DrainOverlay, seen: ResourceCandidates, drained: DrainSet) -> DrainOverlay:
     """The candidates with what is drained as their fault. What did not change is the same object as before.
 
     A device that fails as well is said to be drained: that is what keeps pods from it, whatever becomes of the rest.
@@ -96,5 +96,5 @@ def _over(
             after[key] = made[key]
         else:
             drain = drained.of(of[0], candidate.places)
-            after[key] = replace(candidate, fault=drain.unhealthy_reason) if drain else candidate
+            after[key] = replace(candidate, unhealthy_reason=drain.unhealthy_reason) if drain else candidate
     return found if all(after[key] is candidate for key, candidate in found.items()) else after

@@ -10,8 +10,8 @@ from agent.core.health.check_states import CheckStates, DeviceRef
 from agent.core.health.evaluation_step import EvaluationStep
 from agent.core.health.kernel_log import KernelLogHistory, LogKey
 from agent.core.inventory.candidate import Candidate
-from agent.core.inventory.partner_health import every_check, fails_at_once, find_partner_wait, partners
-from agent.core.lists.resource_names import Offers
+from agent.core.inventory.partner_health import find_one_look_failure, find_partner_wait, list_checks, list_partners
+from agent.core.lists.resource_names import ResourceCandidates
 from agent.core.struct import Struct, field, replace
 
 
@@ -25,8 +25,8 @@ class Evaluation(Struct):
     """
 
     conditions: CheckStates = field(default_factory=CheckStates)
-    seen: Offers = field(default_factory=dict)
-    offers: Offers = field(default_factory=dict)
+    seen: ResourceCandidates = field(default_factory=dict)
+    offers: ResourceCandidates = field(default_factory=dict)
     listeners: Mapping[LogKey | DeviceRef, frozenset[_Listener]] = field(default_factory=dict)
     answers: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
@@ -34,8 +34,8 @@ class Evaluation(Struct):
         """Of whose health it is spoken by what has one of these keys."""
         wanted = frozenset(keys)
         found = (one for of in self.seen.values() for one in of.values() if not wanted.isdisjoint(one.keys))
-        behind = (behind for one in found for behind in partners(one))
-        return frozenset(DeviceRef(one.entry, one.device_key) for each in behind for one in every_check(each))
+        behind = (behind for one in found for behind in list_partners(one))
+        return frozenset(DeviceRef(one.entry, one.device_key) for each in behind for one in list_checks(each))
 
 
 _Listener: TypeAlias = tuple[tuple[str, str], str]
@@ -44,7 +44,7 @@ _SILENCE = KernelLogHistory()
 
 def evaluate(
     before: Evaluation,
-    seen: Offers,
+    seen: ResourceCandidates,
     entries: Iterable[str],
     now: float,
     apart: float,
@@ -83,7 +83,7 @@ def evaluate(
     told = {id(candidate): made.told(candidate) for candidate in come}
     # In which resources something fails, or did: of the others the candidates are as they were seen.
     ill = {of for of, found in before.offers.items() if found is not before.seen.get(of)}
-    ill.update((one.resource, one.written) for one in come if told[id(one)] is not one)
+    ill.update((one.resource, one.written_name) for one in come if told[id(one)] is not one)
     while listening := listening | {one: None for spot in made.turned() for one in listeners.get(spot, ())}:
         for of, key in listening:
             candidate = seen.get(of, {}).get(key)
@@ -113,7 +113,7 @@ def _listeners(
         return before
     after = {**before}
     for candidate, told, is_there in changes:
-        one = {((candidate.resource, candidate.written), candidate.device.key)}
+        one = {((candidate.resource, candidate.written_name), candidate.device.key)}
         others = after.pop(told, frozenset())
         if now := others | one if is_there else others - one:
             after[told] = now
@@ -121,20 +121,25 @@ def _listeners(
 
 
 def _told_by(candidate: Candidate) -> Iterator[LogKey | DeviceRef]:
-    for one in every_check(candidate):
+    for one in list_checks(candidate):
         yield DeviceRef(one.entry, one.device_key)
         if one.check.log is not None and one.result.subscription is not None:
             yield from ((one.check.log, key) for key in one.result.subscription.keys)
 
 
-def evaluate_one_look(seen: Offers) -> Offers:
+def evaluate_one_look(seen: ResourceCandidates) -> ResourceCandidates:
     """The candidates of a single look, what fails in it as their fault: it cannot know for how long it does."""
 
     def told(candidate: Candidate) -> Candidate:
-        reason = fails_at_once(candidate.check_results)
-        waits, ailing = find_partner_wait(candidate.dependents, fails_at_once)
+        reason = find_one_look_failure(candidate.check_results)
+        waits, ailing = find_partner_wait(candidate.dependents, find_one_look_failure)
         if not (reason or waits or ailing):
             return candidate
-        return replace(candidate, fault=candidate.fault or reason, waits=candidate.waits or waits, ailing=ailing)
+        return replace(
+            candidate,
+            unhealthy_reason=candidate.unhealthy_reason or reason,
+            not_ready_reason=candidate.not_ready_reason or waits,
+            unhealthy_partners=ailing,
+        )
 
     return {of: {key: told(candidate) for key, candidate in found.items()} for of, found in seen.items()}

@@ -14,7 +14,7 @@ from agent.core.health.check_state import HEALTHY, NEW, CheckState, dated, liste
 from agent.core.health.check_states import CheckStates, DeviceCheckStates, DeviceRef
 from agent.core.health.kernel_log import KernelLogHistory
 from agent.core.inventory.candidate import Candidate
-from agent.core.inventory.partner_health import every_check, find_partner_wait, find_unhealthy_partners
+from agent.core.inventory.partner_health import find_partner_wait, find_unhealthy_partners, list_checks
 from agent.core.reason import NO_REASON, Reason
 from agent.core.struct import replace
 
@@ -47,12 +47,15 @@ class EvaluationStep:
         self._looked: dict[DeviceRef, Mapping[str, CheckState]] = {}  # the conditions before, of what was looked at
         self._turned: dict[DeviceRef, None] = {}
         self.answers: Counter[tuple[str, str]] = Counter()
-        self._gone = dict.fromkeys(DeviceRef(one.entry, one.device_key) for each in gone for one in every_check(each))
+        self._gone = dict.fromkeys(DeviceRef(one.entry, one.device_key) for each in gone for one in list_checks(each))
         self._now_at = {
-            DeviceRef(one.entry, one.device_key): one.location for each in come for one in every_check(each)
+            DeviceRef(one.entry, one.device_key): one.location for each in come for one in list_checks(each)
         }
         self._unchecked = {
-            DeviceRef(one.written or one.resource, key) for one in come if not one.check_results for key in one.keys
+            DeviceRef(one.written_name or one.resource, key)
+            for one in come
+            if not one.check_results
+            for key in one.keys
         }
 
     def leave(self, kept: Container[object]) -> None:
@@ -82,10 +85,14 @@ class EvaluationStep:
         verdict = partial(self._concluded, looked=looked)
         reason = verdict(candidate.check_results)
         waits, ailing = find_partner_wait(candidate.dependents, verdict)
-        fault, waits = candidate.fault or reason, candidate.waits or waits
-        if (fault, waits, ailing) == (candidate.fault, candidate.waits, candidate.ailing):
+        fault, waits = candidate.unhealthy_reason or reason, candidate.not_ready_reason or waits
+        if (fault, waits, ailing) == (
+            candidate.unhealthy_reason,
+            candidate.not_ready_reason,
+            candidate.unhealthy_partners,
+        ):
             return candidate
-        return replace(candidate, fault=fault, waits=waits, ailing=ailing)
+        return replace(candidate, unhealthy_reason=fault, not_ready_reason=waits, unhealthy_partners=ailing)
 
     def _concluded(self, checked: Iterable[DeviceCheckResult], *, looked: bool) -> Reason:
         """Step the conditions of these checks; the reason of the first that fails."""

@@ -28,21 +28,21 @@ class LinkDistances(Struct, dict=True):
     """A device among its links: what names it as an end, and how far each other end is, by what names that."""
 
     name: Scalar | None = None
-    far: Mapping[Scalar | None, int] = field(default_factory=dict)
+    distances: Mapping[Scalar | None, int] = field(default_factory=dict)
 
     def __hash__(self) -> int:
         """Of its name: how far the others are cannot be hashed."""
         return hash(self.name)
 
     @cached_property
-    def least(self) -> int:
+    def min_distance(self) -> int:
         """How far the nearest end is; 0 where there is none."""
-        return min(self.far.values(), default=0)
+        return min(self.distances.values(), default=0)
 
     @cached_property
-    def most(self) -> int:
+    def max_distance(self) -> int:
         """How far the farthest end is; 0 where there is none."""
-        return max(self.far.values(), default=0)
+        return max(self.distances.values(), default=0)
 
 
 # None: the word is absent, which is like no other, not even another absent one.
@@ -63,7 +63,7 @@ def _trait(rule: WordRule | DistanceRule, facts: Facts, numa: tuple[int, ...]) -
     return _scored(rule.links, facts) if isinstance(rule.links, Scores) else _linked(rule.links, facts)
 
 
-def ancestry(directory: str) -> tuple[str, ...]:
+def find_pci_path(directory: str) -> tuple[str, ...]:
     """The steps from the root complex to the last PCI function of a canonical path below /sys; of others none."""
     steps = directory.split("/")
     if steps[1:3] != ["sys", "devices"]:
@@ -79,9 +79,9 @@ def ancestry(directory: str) -> tuple[str, ...]:
 
 def _ancestry(facts: Facts) -> tuple[str, ...]:
     """Where the device sits; one that is in no such place, where the first of its partners does that is."""
-    here = ancestry(facts.device.directory)
-    ends = () if here else facts.rests_on().values()
-    return here or next((there for end in ends if (there := ancestry(end.directory))), ())
+    here = find_pci_path(facts.device.directory)
+    ends = () if here else facts.list_dependencies().values()
+    return here or next((there for end in ends if (there := find_pci_path(end.directory))), ())
 
 
 def _linked(links: Links, facts: Facts) -> LinkDistances:
@@ -100,7 +100,7 @@ def _scored(scores: Scores, facts: Facts) -> LinkDistances:
     """By the lines of a file: what one says of a pair it says both ways."""
     name = _name(facts(scores.device_word), scores.kind)
     far: dict[Scalar | None, int] = {}
-    text = facts.reader.text(scores.file)
+    text = facts.reader.read_text(scores.file)
     for line in () if isinstance(text, Absent) or name is None else text.splitlines():
         said = line.partition("#")[0].split()
         if len(said) != 3:  # one, other, score

@@ -13,7 +13,7 @@ from agent.core.entry.resource_name import format_resource_name
 from agent.core.entry.resource_spec import SHARE_MARK, CdiGive, MountGive, NodeGive, ResourceSpec
 from agent.core.inventory.affinity import Affinity
 from agent.core.inventory.check_run import PartnerFacts, collect_partner_conditions, run_checks
-from agent.core.inventory.device import Device, DeviceNode, HostDevice, Member, pci_key
+from agent.core.inventory.device import Device, DeviceNode, HostDevice, Member, make_pci_key
 from agent.core.inventory.grouping import Group
 from agent.core.inventory.host_paths import HostPaths
 from agent.core.inventory.readiness import find_not_ready_reason
@@ -25,14 +25,14 @@ from agent.core.reason import NO_REASON, Reason
 from agent.core.struct import Struct, field
 
 _NAMES = frozenset({"name", "node", "below_dev"})  # the words of a node that tell its path
-UNKNOWN = 0  # a number of shares that cannot be said
+UNKNOWN_SHARES = 0  # a number of shares that cannot be said
 
 
 class MemberIds(Struct):
     """What a device is known by if the words of one of its members stand for it; fields as of `Candidate`."""
 
     ids: tuple[str, ...]
-    possible: tuple[Glob, ...] = ()
+    possible_ids: tuple[Glob, ...] = ()
 
 
 class Candidate(Struct):
@@ -67,80 +67,86 @@ class Candidate(Struct):
     resource: str
     device: HostDevice
     ids: tuple[str, ...]
-    unnamed: str
+    missing_id_reason: str
     numa: tuple[int, ...]
     nodes: tuple[DeviceNode, ...]
-    fault: Reason
-    possible: tuple[Glob, ...] = ()
-    waits: str = ""
+    unhealthy_reason: Reason
+    possible_ids: tuple[Glob, ...] = ()
+    not_ready_reason: str = ""
     entry: int = 0
     grouping: Grouping | None = None
     group: Group | None = None
     members: tuple[Member, ...] = ()
     partners: Mapping[tuple[str, Join], HostDevice] = field(default_factory=dict)
-    leads: Mapping[str, MemberIds] = field(default_factory=dict)
-    orphan: tuple[Glob, ...] = ()
-    written: str = ""
+    member_ids: Mapping[str, MemberIds] = field(default_factory=dict)
+    ids_without_member: tuple[Glob, ...] = ()
+    written_name: str = ""
     shares: int | None = None
-    suffix: str = SHARE_MARK
+    share_suffix: str = SHARE_MARK
     check_results: tuple[DeviceCheckResult, ...] = ()
-    traits: tuple[Affinity, ...] = ()
-    shuts: tuple[str, ...] = ()
+    affinities: tuple[Affinity, ...] = ()
+    exclusive_keys: tuple[str, ...] = ()
     dependents: tuple[PartnerDependent, ...] = ()
-    ailing: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    carried: tuple[str, ...] = ()
-    away: bool = False
-    by_name: frozenset[str] = frozenset()
+    unhealthy_partners: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    moved_words: tuple[str, ...] = ()
+    is_in_pod: bool = False
+    ids_from_name: frozenset[str] = frozenset()
 
     @property
-    def mark(self) -> str:
+    def share_mark(self) -> str:
         """As of the device that it becomes."""
-        return "" if self.shares is None else self.suffix
+        return "" if self.shares is None else self.share_suffix
 
     @property
-    def trouble(self) -> Reason:
+    def reason(self) -> Reason:
         """Return why it is not Healthy if it is listed; `NO_REASON` if it is."""
-        return Reason.of(self.waits) or self.fault
+        return Reason.of(self.not_ready_reason) or self.unhealthy_reason
 
     @property
-    def digest(self) -> str:
+    def grouping_digest(self) -> str:
         """Of the sentence by which host devices are put together; empty if each is by itself."""
         return self.grouping.digest if self.grouping else ""
 
     @property
-    def hosts(self) -> tuple[HostDevice, ...]:
+    def host_devices(self) -> tuple[HostDevice, ...]:
         """All the host devices that it is."""
         return (self.device,) if self.group is None else self.group.members
 
     @property
     def places(self) -> tuple[str, ...]:
         """Where it is: the places of all its members."""
-        return tuple(host.place for host in self.hosts)
+        return tuple(host.place for host in self.host_devices)
 
     @property
     def keys(self) -> tuple[str, ...]:
         """The keys of all its members."""
-        return tuple(host.key for host in self.hosts)
+        return tuple(host.key for host in self.host_devices)
 
-    def is_known(self, device: Device) -> bool:
+    def has_id_of(self, device: Device) -> bool:
         """Whether a listed device is this one by its id: nothing that is there contradicts it.
 
         That is the id by the words of the member that gave it, if that is there.
         """
-        lead = self.leads.get(device.lead or device.place)
+        lead = self.member_ids.get(device.lead or device.place)
         if lead is not None:
             return device.id in lead.ids
-        return device.id in self.ids or any(pattern.matches(device.id) for pattern in self.orphan)
+        return device.id in self.ids or any(pattern.matches(device.id) for pattern in self.ids_without_member)
 
-    def may_be(self, device: Device) -> bool:
+    def may_get_id_of(self, device: Device) -> bool:
         """Whether that could be its id although no alternative says so now: no word that is there contradicts it."""
-        lead = self.leads.get(device.lead or device.place)
-        possible = self.possible if lead is None else lead.possible
+        lead = self.member_ids.get(device.lead or device.place)
+        possible = self.possible_ids if lead is None else lead.possible_ids
         return any(pattern.matches(device.id) for pattern in possible)
 
 
-def candidate(
-    spec: ResourceSpec, device: HostDevice, fact: PartnerFacts, standing: HostPaths, *, entry: int = 0, gate: str = ""
+def make_candidate(
+    spec: ResourceSpec,
+    device: HostDevice,
+    fact: PartnerFacts,
+    host_paths: HostPaths,
+    *,
+    entry: int = 0,
+    inactive_reason: str = "",
 ) -> Candidate:
     """What the entry makes of a host device of whose facts `fact` tells.
 
@@ -161,38 +167,38 @@ def candidate(
             continue
         unnamed = unnamed or (written.reason if isinstance(written, Absent) else f"{text.source} is empty")
         pending = pending or (isinstance(written, Absent) and written.pending)
-        possible.append(could_be(text, fact))
+        possible.append(make_id_glob(text, fact))
     name = spec.name if spec.name_template is None else format_resource_name(spec.name_template, fact)
     shares = _shares(spec, fact)
-    waits = gate or find_not_ready_reason(spec.wait, fact)
+    waits = inactive_reason or find_not_ready_reason(spec.wait, fact)
     if isinstance(name, Absent):
         waits = waits or f"it has no name: {name.reason}"
     if isinstance(shares, Absent):
         waits = waits or f"replicas: {shares.reason}"
-    nodes, fault = _nodes(spec.nodes, fact, standing)
-    faults = [fault, *_mount_faults(spec.mounts, fact, standing), *_cdi_faults(spec.cdi, fact, standing)]
+    nodes, fault = _nodes(spec.nodes, fact, host_paths)
+    faults = [fault, *_mount_faults(spec.mounts, fact, host_paths), *_cdi_faults(spec.cdi, fact, host_paths)]
     faults += [Reason.of(doubt) for _, doubt in find_possible_gives((*spec.env, *spec.annotations), fact)]
     return Candidate(
         resource=spec.name if waits or isinstance(name, Absent) else name,
         device=device,
         ids=tuple(ids),
-        unnamed=unnamed,
+        missing_id_reason=unnamed,
         numa=_topology(spec, fact),
         nodes=nodes,
-        fault=next(filter(None, faults), NO_REASON),
-        possible=tuple(possible),
-        waits=waits,
+        unhealthy_reason=next(filter(None, faults), NO_REASON),
+        possible_ids=tuple(possible),
+        not_ready_reason=waits,
         entry=entry,
-        written=spec.written_name,
-        shares=UNKNOWN if isinstance(shares, Absent) else shares,
-        suffix=spec.share_suffix,
+        written_name=spec.written_name,
+        shares=UNKNOWN_SHARES if isinstance(shares, Absent) else shares,
+        share_suffix=spec.share_suffix,
         check_results=tuple(run_checks(spec.name, spec.checks, spec.joins, device, fact)),
         dependents=tuple(
             collect_partner_conditions(spec.partner_conditions, spec.partner_joins, spec.joins, device, fact)
         ),
-        shuts=_shuts(spec, device, fact),
-        carried=tuple(word for word in spec.moved_words or () if not isinstance(fact(word), Absent)),
-        by_name=frozenset(by_name),
+        exclusive_keys=_shuts(spec, device, fact),
+        moved_words=tuple(word for word in spec.moved_words or () if not isinstance(fact(word), Absent)),
+        ids_from_name=frozenset(by_name),
     )
 
 
@@ -215,7 +221,7 @@ def _shuts(spec: ResourceSpec, device: HostDevice, fact: Knowledge) -> tuple[str
         return ()
     members = fact("iommu.members")
     names = map(format_scalar, members) if isinstance(members, tuple) else ()
-    return tuple(key for key in map(pci_key, names) if key != device.key)
+    return tuple(key for key in map(make_pci_key, names) if key != device.key)
 
 
 def _topology(spec: ResourceSpec, fact: FactReader) -> tuple[int, ...]:
@@ -225,7 +231,7 @@ def _topology(spec: ResourceSpec, fact: FactReader) -> tuple[int, ...]:
     return (numa,) if isinstance(numa, int) and numa >= 0 else ()
 
 
-def could_be(text: Template, fact: FactReader) -> Glob:
+def make_id_glob(text: Template, fact: FactReader) -> Glob:
     """The ids that a text could be if its absent words said anything at all."""
     parts: list[str] = []
     for piece in text.pieces:
@@ -247,7 +253,7 @@ def _nodes(gives: Sequence[NodeGive], fact: Knowledge, standing: HostPaths) -> t
             fault = fault or (NO_REASON if give.optional else Reason.of(f"node {give.name}: {paths.reason}"))
             continue
         for path in paths:
-            there = standing.node(path)
+            there = standing.find_node(path)
             if isinstance(there, DeviceNode):
                 found[there.path] = there
             elif not give.optional:
@@ -264,7 +270,7 @@ def _mount_faults(gives: Sequence[MountGive], fact: Knowledge, standing: HostPat
             yield NO_REASON if give.optional else Reason.of(f"mount {give.name}: {patterns.reason}")
             continue
         for pattern in patterns:
-            there = standing.fits(pattern)
+            there = standing.find_paths(pattern)
             if isinstance(there, Absent) and not give.optional:
                 yield Reason.of(f"{pattern}: {there.reason}", path=pattern)
 
@@ -278,6 +284,6 @@ def _cdi_faults(gives: Sequence[CdiGive], fact: Knowledge, standing: HostPaths) 
             yield Reason.of(f"cdi {give.key}: {names.reason}")
             continue
         for name in names:
-            spec = name if give.unchecked and is_qualified_name(name) else standing.cdi(name)
+            spec = name if give.unchecked and is_qualified_name(name) else standing.find_cdi_spec(name)
             if isinstance(spec, Absent):
                 yield Reason.of(f"{name} {spec.reason}")

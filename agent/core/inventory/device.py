@@ -16,7 +16,7 @@ from agent.core.struct import Struct, replace
 
 ShareBase: TypeAlias = tuple[str, str]
 
-SUFFIX = re.compile(rf"{SHARE_MARK}(?:[A-Za-z][A-Za-z_.-]*)?")  # what may stand before the number of a share
+SHARE_SUFFIX = re.compile(rf"{SHARE_MARK}(?:[A-Za-z][A-Za-z_.-]*)?")  # what may stand before the number of a share
 
 
 class Health(Enum):
@@ -39,10 +39,10 @@ class MatchedPath(NamedTuple):
     """What is there for a mount: its path as the pattern has it, and its canonical one."""
 
     path: str
-    real: str
+    real_path: str
 
 
-def pci_key(address: str) -> str:
+def make_pci_key(address: str) -> str:
     """What a PCI function is known by (`HostDevice.key`)."""
     return f"pci:{address}"
 
@@ -66,9 +66,9 @@ class HostDevice(Struct):
     place: str
     directory: str = ""
     node: str = ""
-    stamp: str = ""
+    instance_id: str = ""
     captures: CapturedWords = ()
-    real: str = ""
+    real_node: str = ""
 
 
 class Member(NamedTuple):
@@ -79,9 +79,9 @@ class Member(NamedTuple):
 
     place: str
     key: str
-    stamp: str
+    instance_id: str
     name: str
-    part: str = ""
+    member_name: str = ""
 
 
 class Device(Struct):
@@ -111,21 +111,21 @@ class Device(Struct):
     shares: int | None = None
     first_share: int = 0
     nodes: tuple[DeviceNode, ...] = ()
-    gone_since: float | None = None
-    stamp: str = ""
+    absent_since: float | None = None
+    instance_id: str = ""
     members: tuple[Member, ...] = ()
     missing_members: tuple[Member, ...] = ()
     lead: str = ""
-    grouping: str = ""
-    suffix: str = SHARE_MARK
-    shuts: tuple[str, ...] = ()
-    carried: tuple[str, ...] = ()
-    contested: bool = False
+    grouping_digest: str = ""
+    share_suffix: str = SHARE_MARK
+    exclusive_keys: tuple[str, ...] = ()
+    moved_words: tuple[str, ...] = ()
+    has_contested_id: bool = False
 
     @property
-    def mark(self) -> str:
+    def share_mark(self) -> str:
         """What stands between its id and the number of a share; nothing if it is whole."""
-        return "" if self.shares is None else self.suffix
+        return "" if self.shares is None else self.share_suffix
 
     @property
     def places(self) -> tuple[str, ...]:
@@ -141,22 +141,22 @@ class Device(Struct):
         return tuple(member.key for member in self.members) or (self.key,)
 
     @property
-    def parts(self) -> tuple[Device, ...] | tuple[Member, ...]:
+    def host_parts(self) -> tuple[Device, ...] | tuple[Member, ...]:
         """Its host devices, as they were last seen."""
         return self.members or (self,)
 
     @property
-    def form(self) -> ShareBase:
+    def share_base(self) -> ShareBase:
         """What makes ids collide: the text, and whether it is whole (`X`) or in shares (`X::0`)."""
-        return self.id, self.mark
+        return self.id, self.share_mark
 
-    def ids(self) -> Iterator[str]:
+    def list_ids(self) -> Iterator[str]:
         """The ids that the kubelet sees: one, or one for each share from `first_share` up to `shares`."""
         if self.shares is None:
             yield self.id
         else:
             for share in range(self.first_share, self.shares):
-                yield f"{self.id}{self.suffix}{share}"
+                yield f"{self.id}{self.share_suffix}{share}"
 
     def __len__(self) -> int:
         """How many ids that is."""
@@ -189,11 +189,11 @@ class DeviceList(Struct, dict=True):
                 unhealthy += ids
         return {Health.HEALTHY: healthy, Health.UNHEALTHY: unhealthy}
 
-    def find(self, id: str) -> tuple[Device, int | None] | None:  # noqa: A002  the API's own word
+    def find_device(self, id: str) -> tuple[Device, int | None] | None:  # noqa: A002  the API's own word
         """The device that an id of the kubelet's means, and which share of it; none if it is not listed."""
         (base, mark), share = split_share(id)
         for device in self._by_id.get(base, ()):
-            if device.mark != mark:
+            if device.share_mark != mark:
                 continue
             if device.shares is None:
                 return device, None
@@ -202,16 +202,16 @@ class DeviceList(Struct, dict=True):
         return None
 
     @property
-    def offered(self) -> int:
+    def id_count(self) -> int:
         """How many ids the kubelet sees."""
-        return sum(map(self.count, Health))
+        return sum(map(self.count_ids, Health))
 
-    def count(self, health: Health) -> int:
+    def count_ids(self, health: Health) -> int:
         """How many ids the kubelet sees with that health; counted once."""
         return self._counts[health]
 
 
-def amount(devices: Sequence[Device]) -> int:
+def count_ids(devices: Sequence[Device]) -> int:
     """How many ids of the kubelet's these devices are together."""
     return len(devices) + sum(len(device) - 1 for device in devices if device.shares is not None)
 
@@ -226,20 +226,20 @@ def split_share(id: str) -> tuple[ShareBase, int | None]:  # noqa: A002  the API
     return (id, ""), None
 
 
-def list_order(device: Device) -> tuple[str, str, int]:
+def make_list_sort_key(device: Device) -> tuple[str, str, int]:
     """The sort key of a list: natural order of id, a whole device before shares of the same id."""
-    return make_sort_key(device.id), device.mark, device.first_share
+    return make_sort_key(device.id), device.share_mark, device.first_share
 
 
-def unhealthy(device: Device, reason: str, gone_since: float | None) -> Device:
+def make_unhealthy(device: Device, reason: str, absent_since: float | None) -> Device:
     """The same device, Unhealthy for that reason and gone since then; itself if it is so already."""
     why = Reason.of(reason)
-    if (device.health, device.reason, device.gone_since) == (Health.UNHEALTHY, why, gone_since):
+    if (device.health, device.reason, device.absent_since) == (Health.UNHEALTHY, why, absent_since):
         return device
-    return replace(device, health=Health.UNHEALTHY, reason=why, gone_since=gone_since)
+    return replace(device, health=Health.UNHEALTHY, reason=why, absent_since=absent_since)
 
 
-def list_bytes(id_length: int, numa_nodes: int = 0) -> int:
+def compute_device_bytes(id_length: int, numa_nodes: int = 0) -> int:
     """Bytes of one device in an encoded list, Unhealthy (the longer word), for ids of that length.
 
     Upper bound by at most two bytes; field layout: deviceplugin v1beta1 `Device`.

@@ -19,7 +19,7 @@ class DirtySet(Struct):
 
     paths: frozenset[str] = frozenset()
     subsystems: frozenset[str] = frozenset()
-    everything: bool = False
+    is_full_rescan: bool = False
     sources: frozenset[Source] = frozenset()
     keys: frozenset[str] = frozenset()
 
@@ -28,26 +28,26 @@ class DirtySet(Struct):
         return DirtySet(
             self.paths | other.paths,
             self.subsystems | other.subsystems,
-            self.everything or other.everything,
+            self.is_full_rescan or other.is_full_rescan,
             self.sources | other.sources,
             self.keys | other.keys,
         )
 
     def __bool__(self) -> bool:
         """Whether anything is touched at all."""
-        return self.everything or bool(self.paths or self.subsystems or self.sources or self.keys)
+        return self.is_full_rescan or bool(self.paths or self.subsystems or self.sources or self.keys)
 
     @property
-    def places(self) -> frozenset[str]:
+    def all_paths(self) -> frozenset[str]:
         """The paths, and where the kernel lists the devices of the subsystems."""
         listed = (f"/sys/{place}" for name in self.subsystems for place in (f"class/{name}", f"bus/{name}/devices"))
         return self.paths.union(listed)
 
-    def concerns(self, places: Iterable[str]) -> bool:
+    def overlaps(self, places: Iterable[str]) -> bool:
         """Whether one of the places is a touched one, lies above one or below one."""
-        if self.everything:
+        if self.is_full_rescan:
             return True
-        touched = self.places
+        touched = self.all_paths
         above = {parent for path in touched for parent in _parents(path)}
         return any(
             place in touched or place in above or any(parent in touched for parent in _parents(place))
@@ -55,7 +55,7 @@ class DirtySet(Struct):
         )
 
 
-ALL_DIRTY = DirtySet(everything=True)
+ALL_DIRTY = DirtySet(is_full_rescan=True)
 
 
 class PathIndex:
@@ -70,7 +70,7 @@ class PathIndex:
     """
 
     def __init__(self) -> None:
-        self.directories: set[str] = set()
+        self.watched_directories: set[str] = set()
         self._keys: dict[str, set[str]] = {}
         self._sorted: list[str] = []
 
@@ -79,20 +79,20 @@ class PathIndex:
         for place in places:
             name = place.rstrip("/")
             if name and place != name:
-                self.directories.add(name)
+                self.watched_directories.add(name)
             if name not in self._keys:
                 self._keys[name] = set()
                 if self._sorted:
                     insort(self._sorted, name)
                 if place == name and not _told_otherwise(name):
-                    self.directories.add(name.rpartition("/")[0] or "/")
+                    self.watched_directories.add(name.rpartition("/")[0] or "/")
             self._keys[name].add(key)
 
-    def resting_on(self, place: str) -> frozenset[str]:
+    def get_keys(self, place: str) -> frozenset[str]:
         """The sightings that rest on a place, or did in an earlier look."""
         return frozenset(self._keys.get(place, ()))
 
-    def rest_below(self, place: str) -> bool:
+    def has_keys_below(self, place: str) -> bool:
         """Whether a sighting rests on what is below a place."""
         self._sorted = self._sorted or sorted(self._keys)
         first, last = (bisect_left(self._sorted, place + end) for end in "/0")
@@ -102,7 +102,7 @@ class PathIndex:
         """The sightings that `touched` concerns (see `Touched.concerns`)."""
         self._sorted = self._sorted or sorted(self._keys)
         found: set[str] = set()
-        for path in touched.places:
+        for path in touched.all_paths:
             for place in (path, *_parents(path)):
                 found |= self._keys.get(place, set())
             first, last = (bisect_left(self._sorted, path + end) for end in "/0")  # "0" comes after "/"

@@ -21,51 +21,53 @@ _NOT_TAKEN = Absent("the pattern that it fits does not take it")
 class Reader(HostPaths, Protocol):
     """Facts of host devices, each read at most once in a look. No call raises for what the host lacks."""
 
-    def fact(self, device: HostDevice, word: str) -> Value | Absent:
+    def read_fact(self, device: HostDevice, word: str) -> Value | Absent:
         """What a word or path says of a device."""
 
-    def things(self, device: HostDevice, word: str) -> tuple[HostDevice, ...] | Absent:
+    def find_related_devices(self, device: HostDevice, word: str) -> tuple[HostDevice, ...] | Absent:
         """What a relation or a many leads to. The `source` of each end is the name of the table of its words."""
 
-    def texts(self, device: HostDevice, path: str) -> Sequence[str | Absent] | Absent:
+    def read_texts(self, device: HostDevice, path: str) -> Sequence[str | Absent] | Absent:
         """What each file says that fits a path, in natural order; of a path without a glob always one."""
 
-    def names(self, device: HostDevice, path: str) -> Sequence[str] | Absent:
+    def list_names(self, device: HostDevice, path: str) -> Sequence[str] | Absent:
         """The names of what fits a path, in natural order; absent if that could not be told."""
 
-    def directories(self, device: HostDevice, path: str, pattern: Glob | None = None) -> Sequence[HostDevice] | Absent:
+    def list_directories(
+        self, device: HostDevice, path: str, pattern: Glob | None = None
+    ) -> Sequence[HostDevice] | Absent:
         """The directories below /sys and /proc that fit a path, in natural order, as devices of a `dir` source.
 
         pattern: takes words of their last names.
         """
 
-    def answer(self, device: HostDevice, inquiry: Query) -> QueryResult:
+    def get_query_result(self, device: HostDevice, inquiry: Query) -> QueryResult:
         """What is known of an inquiry about a device."""
 
-    def text(self, path: str) -> str | Absent:
+    def read_text(self, path: str) -> str | Absent:
         """What a file says, wherever it is."""
 
-    def reported(self, device: HostDevice, probe: ProbeSpec, field: str) -> Scalar | Absent:
+    def get_probe_field(self, device: HostDevice, probe: ProbeSpec, field: str) -> Scalar | Absent:
         """What a probe reports of a device as a field."""
 
-    def consulted(self, device: HostDevice) -> frozenset[str]:
+    def get_read_paths(self, device: HostDevice) -> frozenset[str]:
         """The directories and nodes whose content this device's facts came from, for `Touched`."""
 
 
-class Finder(Protocol):
+class PartnerFinder(Protocol):
     """Who knows which device is whose partner."""
 
-    def find(self, join: Join, facts: Facts) -> Facts | Absent:
+    def find_partner(self, join: Join, facts: Facts) -> Facts | Absent:
         """The facts of the partner that a join means for the device of which `facts` tell."""
 
     def get_unhealthy_reason(self, join: Join, facts: Facts) -> str | Absent:
         """Why that partner is ill, empty if it is well; absent while that is not known."""
 
 
-class _Nobody:
+class _NoPartners:
     """Who knows of no partners."""
 
-    def find(self, join: Join, facts: Facts) -> Facts | Absent:
+    def find_partner(self, join: Join, facts: Facts) -> Facts | Absent:
         """See `Finder`."""
         del facts
         return Absent(f"no {join.name}: it was not looked for", pending=True)
@@ -76,7 +78,7 @@ class _Nobody:
         return KNOWN_LATER
 
 
-NOBODY = _Nobody()
+NO_PARTNERS = _NoPartners()
 
 
 class Facts:
@@ -85,26 +87,30 @@ class Facts:
     ends: the other devices that these facts rest on, by key; what the reader consulted for them counts for this one.
     """
 
-    __slots__ = ("_finder", "_own", "_partners", "_said", "device", "ends", "pool", "reader")
+    __slots__ = ("_finder", "_own", "_partners", "_said", "device", "pool", "reader", "related_devices")
 
     def __init__(
-        self, spec: ResourceSpec | PartnerPool | None, device: HostDevice, reader: Reader, finder: Finder = NOBODY
+        self,
+        spec: ResourceSpec | PartnerPool | None,
+        device: HostDevice,
+        reader: Reader,
+        partner_finder: PartnerFinder = NO_PARTNERS,
     ) -> None:
         """`spec`: whose own words there are: an entry's, those of a pool of partners, or of nobody."""
         self.device = device
         self.pool = spec if isinstance(spec, PartnerPool) else None
-        self._finder = finder
+        self._finder = partner_finder
         self._partners: dict[int, Facts | Absent] = {}  # by the identity of the join: to compare two costs more
         self.reader = reader
         self._own: Mapping[str, DerivedWord] = spec.derived_words if spec else {}
         self._said: dict[str, Value | Absent] = {}
-        self.ends: dict[str, HostDevice] = {}
+        self.related_devices: dict[str, HostDevice] = {}
 
     def __call__(self, word: str) -> Value | Absent:
         """What a word or path says."""
         own = self._own.get(word)
         if own is None:
-            return self.reader.fact(self.device, word)
+            return self.reader.read_fact(self.device, word)
         said = self._said.get(word)
         if said is None:
             said = self._said[word] = own.compute_value(self)
@@ -114,27 +120,27 @@ class Facts:
         """The facts of the device that a join means."""
         known = self._partners.get(id(join))
         if known is None:
-            known = self._partners[id(join)] = self._finder.find(join, self)
+            known = self._partners[id(join)] = self._finder.find_partner(join, self)
         return known
 
     def get_unhealthy_reason(self, join: Join) -> str | Absent:
         """Why the partner is ill that a join means."""
         return self._finder.get_unhealthy_reason(join, self)
 
-    def rests_on(self) -> dict[str, HostDevice]:
+    def list_dependencies(self) -> dict[str, HostDevice]:
         """The other devices that these facts rest on, by key: ends of relations, partners, and what those rest on."""
-        found = dict(self.ends)
+        found = dict(self.related_devices)
         for partner in self._partners.values():
             if isinstance(partner, Facts):
                 found[partner.device.key] = partner.device
-                found.update(partner.rests_on())
+                found.update(partner.list_dependencies())
         return found
 
-    def things(self, word: str) -> tuple[HostDevice, ...] | Absent:
+    def find_related_devices(self, word: str) -> tuple[HostDevice, ...] | Absent:
         """What a relation or a many leads to."""
-        found = self.reader.things(self.device, word)
+        found = self.reader.find_related_devices(self.device, word)
         if not isinstance(found, Absent):
-            self.ends.update((end.key, end) for end in found)
+            self.related_devices.update((end.key, end) for end in found)
         return found
 
     def get_captured(self, word: str) -> Value | Absent:
@@ -147,35 +153,35 @@ class Facts:
         if isinstance(own, PartnerWord):
             partner = self.find_partner(own.join)
             return partner if isinstance(partner, Absent) else partner.follow_relation(own.word)
-        found = self.things(word)
+        found = self.find_related_devices(word)
         if isinstance(found, Absent):
             return found
         each = tuple(Facts(None, end, self.reader) for end in found)
         for facts in each:
-            facts.ends = self.ends
+            facts.related_devices = self.related_devices
         return each
 
     def get_query_result(self, inquiry: Query) -> QueryResult:
         """What is known of an inquiry about it."""
-        return self.reader.answer(self.device, inquiry)
+        return self.reader.get_query_result(self.device, inquiry)
 
     def get_probe_field(self, probe: ProbeSpec, field: str) -> Scalar | Absent:
         """What a probe reports of it as a field."""
-        return self.reader.reported(self.device, probe, field)
+        return self.reader.get_probe_field(self.device, probe, field)
 
     def read_texts(self, path: str) -> Sequence[str | Absent] | Absent:
         """What each file says that fits a path."""
-        return self.reader.texts(self.device, path)
+        return self.reader.read_texts(self.device, path)
 
     def list_names(self, path: str) -> Sequence[str] | Absent:
         """The names of what fits a path."""
-        return self.reader.names(self.device, path)
+        return self.reader.list_names(self.device, path)
 
     def list_directories(self, path: str) -> tuple[Facts, ...]:
         """The directories that fit a path, each a thing of its own; none where that cannot be told."""
-        there = self.reader.directories(self.device, path)
+        there = self.reader.list_directories(self.device, path)
         found = () if isinstance(there, Absent) else there
-        self.ends.update((end.key, end) for end in found)
+        self.related_devices.update((end.key, end) for end in found)
         return tuple(Facts(None, end, self.reader) for end in found)
 
     def add_derived_words(self, own: Mapping[str, DerivedWord]) -> Facts:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from agent.core.entry.check_results import DeviceCheckResult
 from agent.core.entry.group import Grouping
 from agent.core.entry.resource_spec import ResourceSpec
-from agent.core.inventory.candidate import Candidate, MemberIds, could_be
+from agent.core.inventory.candidate import Candidate, MemberIds, make_id_glob
 from agent.core.inventory.device import HostDevice, Member
 from agent.core.inventory.facts import Facts
 from agent.core.inventory.grouping import Group
@@ -35,48 +35,50 @@ def make_group_candidate(
         owner: says who has a stranger.
     """
     grouping = spec.group or Grouping()
-    words = words_of(grouping, group, facts)
-    made = {device.key: make(device, words.of(facts[device.key])) for device in group.members}
-    first, *others = (made[device.key] for device in group.matched)
-    part_of = {device.key: name for name, found in group.parts.items() for device in found}
+    words = make_member_facts(grouping, group, facts)
+    made = {device.key: make(device, words.replace_first(facts[device.key])) for device in group.members}
+    first, *others = (made[device.key] for device in group.matched_members)
+    part_of = {device.key: name for name, found in group.named_members.items() for device in found}
     nodes = {node.path: node for one in made.values() for node in one.nodes}
     unfit = _unfit(grouping, group)
-    faults = (*map(Reason.of, _strangers(group, owner)), *(one.fault for one in (first, *others)))
+    faults = (*map(Reason.of, _strangers(group, owner)), *(one.unhealthy_reason for one in (first, *others)))
     return replace(
         first,
         resource=spec.name if unfit else first.resource,
         numa=tuple(sorted({numa for one in made.values() for numa in one.numa})),
         nodes=tuple(nodes.values()),
-        fault=next(filter(None, faults), NO_REASON),
-        waits=unfit or first.waits,
+        unhealthy_reason=next(filter(None, faults), NO_REASON),
+        not_ready_reason=unfit or first.not_ready_reason,
         grouping=grouping,
         group=group,
         members=tuple(
-            Member(device.place, device.key, device.stamp, device.name, part_of.get(device.key, ""))
+            Member(device.place, device.key, device.instance_id, device.name, part_of.get(device.key, ""))
             for device in group.members
         ),
-        leads={one.device.place: MemberIds(one.ids, one.possible) for one in (first, *others)},
-        orphan=tuple(could_be(text, words.of(None)) for text in spec.id),
+        member_ids={one.device.place: MemberIds(one.ids, one.possible_ids) for one in (first, *others)},
+        ids_without_member=tuple(make_id_glob(text, words.replace_first(None)) for text in spec.id),
         check_results=_checked(list(made.values())),
         dependents=(
             *first.dependents,
             *(one for of in made.values() if of is not first for one in of.dependents if one.wait is None),
         ),
-        shuts=tuple(dict.fromkeys(key for one in made.values() for key in one.shuts if key not in made)),
+        exclusive_keys=tuple(
+            dict.fromkeys(key for one in made.values() for key in one.exclusive_keys if key not in made)
+        ),
     )
 
 
-def words_of(grouping: Grouping, group: Group, facts: Mapping[str, Facts]) -> MemberFacts:
+def make_member_facts(grouping: Grouping, group: Group, facts: Mapping[str, Facts]) -> MemberFacts:
     """The words of a group, by its first matching member."""
 
     def of(devices: Sequence[HostDevice]) -> list[Facts]:
         return [facts[device.key] for device in devices]
 
-    parts = {name: of(group.parts.get(name, ()))[:1] for name in grouping.member_clauses}
+    parts = {name: of(group.named_members.get(name, ()))[:1] for name in grouping.member_clauses}
     return MemberFacts(
-        facts[group.matched[0].key],
+        facts[group.matched_members[0].key],
         of(group.members),
-        of(group.matched),
+        of(group.matched_members),
         {name: found[0] if found else None for name, found in parts.items()},
     )
 
@@ -92,7 +94,7 @@ def _checked(made: Sequence[Candidate]) -> tuple[DeviceCheckResult, ...]:
 def _unfit(grouping: Grouping, group: Group) -> str:
     """Why the parts do not make a device; empty if they do."""
     for name in grouping.member_clauses:
-        found = group.parts.get(name, ())
+        found = group.named_members.get(name, ())
         if not found:
             return f"there is no {name}"
         if len(found) > 1:
@@ -103,5 +105,5 @@ def _unfit(grouping: Grouping, group: Group) -> str:
 
 
 def _strangers(group: Group, owner: Callable[[HostDevice], str]) -> list[str]:
-    said = [f"{device.name} {owner(device)}" for device in group.strangers[:_SHOWN]]
+    said = [f"{device.name} {owner(device)}" for device in group.foreign_members[:_SHOWN]]
     return [", ".join(said)] if said else []

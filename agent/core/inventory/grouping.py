@@ -23,8 +23,8 @@ class GroupMembership(Struct):
     """
 
     device: HostDevice
-    ties: tuple[GroupKey, ...]
-    part: str = ""
+    group_keys: tuple[GroupKey, ...]
+    member_name: str = ""
 
 
 class MatchOutcome(Protocol):
@@ -36,11 +36,11 @@ class MatchOutcome(Protocol):
     """
 
     @property
-    def stopped(self) -> int | None: ...
+    def taking_entry(self) -> int | None: ...
     @property
-    def undecided(self) -> bool: ...
+    def is_undecided(self) -> bool: ...
     @property
-    def tied(self) -> Mapping[int, GroupMembership]: ...
+    def memberships(self) -> Mapping[int, GroupMembership]: ...
 
 
 class Group(Struct):
@@ -53,19 +53,19 @@ class Group(Struct):
 
     entry: int
     members: tuple[HostDevice, ...]
-    matched: tuple[HostDevice, ...]
-    parts: Mapping[str, tuple[HostDevice, ...]] = field(default_factory=dict)
-    strangers: tuple[HostDevice, ...] = ()
+    matched_members: tuple[HostDevice, ...]
+    named_members: Mapping[str, tuple[HostDevice, ...]] = field(default_factory=dict)
+    foreign_members: tuple[HostDevice, ...] = ()
 
 
-Bonds: TypeAlias = Mapping[GroupKey, frozenset[str]]  # the keys of all that have a tie
+GroupKeyIndex: TypeAlias = Mapping[GroupKey, frozenset[str]]  # the keys of all that have a tie
 
 
 class Groups(Struct):
     """All groups, by key of each member; and what ties host devices together, by number of the entry."""
 
     groups: Mapping[str, Group] = field(default_factory=dict)
-    bonds: Mapping[int, Bonds] = field(default_factory=dict)
+    group_keys: Mapping[int, GroupKeyIndex] = field(default_factory=dict)
 
 
 def build_groups(
@@ -84,7 +84,7 @@ def build_groups(
         before: what that look judged.
         doubtful: the keys of which `now` and `before` may differ.
     """
-    groups, bonds = {**previous.groups}, {**previous.bonds}
+    groups, bonds = {**previous.groups}, {**previous.group_keys}
     renewed: set[str] = set()
     for entry, grouping in groupings.items():
         old = bonds.get(entry, {})
@@ -117,7 +117,7 @@ def _group(
     strangers = {key for key in together if key in earlier or _is_earlier(now[key], entry)}
     parts: dict[str, list[HostDevice]] = {}
     for device in _in_order(matched, entry, now):
-        if part := now[device.key].tied[entry].part:
+        if part := now[device.key].memberships[entry].member_name:
             parts.setdefault(part, []).append(device)
     return Group(
         entry,
@@ -129,20 +129,26 @@ def _group(
 
 
 def _takes(judged: MatchOutcome | None, entry: int) -> bool:
-    return judged is not None and judged.stopped == entry and not judged.undecided
+    return judged is not None and judged.taking_entry == entry and not judged.is_undecided
 
 
 def _is_earlier(judged: MatchOutcome, entry: int) -> bool:
-    return judged.stopped is not None and judged.stopped < entry
+    return judged.taking_entry is not None and judged.taking_entry < entry
 
 
 def _in_order(keys: Iterable[str], entry: int, now: Mapping[str, MatchOutcome]) -> tuple[HostDevice, ...]:
-    return tuple(sorted((now[key].tied[entry].device for key in keys), key=lambda device: make_sort_key(device.place)))
+    return tuple(
+        sorted((now[key].memberships[entry].device for key in keys), key=lambda device: make_sort_key(device.place))
+    )
 
 
 def _bonds(
-    old: Bonds, entry: int, before: Mapping[str, MatchOutcome], now: Mapping[str, MatchOutcome], doubtful: Iterable[str]
-) -> Bonds:
+    old: GroupKeyIndex,
+    entry: int,
+    before: Mapping[str, MatchOutcome],
+    now: Mapping[str, MatchOutcome],
+    doubtful: Iterable[str],
+) -> GroupKeyIndex:
     """What ties all together now; the old one with what changed."""
     changed: dict[GroupKey, set[str]] = {}
     for key in doubtful:
@@ -159,21 +165,21 @@ def _bonds(
 
 def _ties(key: str, entry: int, judged: Mapping[str, MatchOutcome]) -> tuple[GroupKey, ...]:
     found = judged.get(key)
-    tied = None if found is None else found.tied.get(entry)
-    return () if tied is None else tied.ties
+    tied = None if found is None else found.memberships.get(entry)
+    return () if tied is None else tied.group_keys
 
 
 def _reached(
     keys: Iterable[str],
     entry: int,
     judged: Mapping[str, MatchOutcome],
-    bonds: Bonds,
+    bonds: GroupKeyIndex,
     within: Collection[str] | None = None,
 ) -> set[str]:
     """All that are together with one of these, themselves included, as far as the entry's source sees them."""
     reached: set[str] = set()
     followed: set[GroupKey] = set()
-    ahead = [key for key in keys if key in judged and entry in judged[key].tied]
+    ahead = [key for key in keys if key in judged and entry in judged[key].memberships]
     while ahead:
         key = ahead.pop()
         if key in reached or (within is not None and key not in within):

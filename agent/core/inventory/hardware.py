@@ -13,7 +13,7 @@ _NUMBER = re.compile(r"[bc][0-9]+:[0-9]+")
 _LASTS = "node:"  # how the place of a node begins that sysfs tells
 
 
-class Seen(Protocol):
+class ObservedDevice(Protocol):
     """What was seen of one host device; fields as of `HostDevice`."""
 
     @property
@@ -21,7 +21,7 @@ class Seen(Protocol):
     @property
     def key(self) -> str: ...
     @property
-    def stamp(self) -> str: ...
+    def instance_id(self) -> str: ...
 
 
 class Hardware(NamedTuple):
@@ -32,35 +32,35 @@ class Hardware(NamedTuple):
     """
 
     key: str
-    seat: str = ""
-    number: str = ""
+    location: str = ""
+    node_number: str = ""
 
-    def may_be(self, other: Hardware) -> bool:
+    def may_equal(self, other: Hardware) -> bool:
         """Whether nothing says that two device nodes are two devices."""
-        if self.seat and other.seat:
-            return self.seat == other.seat
-        return not (self.number and other.number) or self.number == other.number
+        if self.location and other.location:
+            return self.location == other.location
+        return not (self.node_number and other.node_number) or self.node_number == other.node_number
 
     @property
-    def marks(self) -> tuple[str, ...]:
+    def unique_ids(self) -> tuple[str, ...]:
         """What only one device has at a time. The number is one: a container may use whatever has it."""
-        return (self.key, self.number) if self.number else (self.key,)
+        return (self.key, self.node_number) if self.node_number else (self.key,)
 
 
-def hardware(seen: Seen) -> Hardware:
+def identify_hardware(seen: ObservedDevice) -> Hardware:
     """What tells this host device from others."""
-    if not is_node(seen):
+    if not is_device_node(seen):
         return Hardware(seen.key)
-    number = seen.stamp.partition(" ")[0]
+    number = seen.instance_id.partition(" ")[0]
     seat = seen.place if seen.place.startswith(_LASTS) else ""
     return Hardware(seen.key, seat, number if _NUMBER.fullmatch(number) else "")
 
 
-def is_node(seen: Seen) -> bool:
+def is_device_node(seen: ObservedDevice) -> bool:
     """Whether source `node` saw it, whose names are those of device nodes."""
     return seen.place.startswith((_LASTS, "/"))
 
 
-def unnumbered(seen: Seen) -> str:
+def get_key_without_number(seen: ObservedDevice) -> str:
     """The key, unless it is the number of a node: then the path, which is no key of any device."""
     return seen.place if seen.key.startswith(_LASTS) else seen.key

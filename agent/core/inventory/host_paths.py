@@ -12,13 +12,13 @@ from agent.core.language.value import Absent
 class HostPaths(Protocol):
     """What stands on the host, each asked for by name."""
 
-    def node(self, path: str) -> DeviceNode | Absent:
+    def find_node(self, path: str) -> DeviceNode | Absent:
         """The device node that a path leads to, links followed; absent with the reason if it is none."""
 
-    def fits(self, pattern: str) -> tuple[MatchedPath, ...] | Absent:
+    def find_paths(self, pattern: str) -> tuple[MatchedPath, ...] | Absent:
         """What there is that fits a pattern, in natural order; absent with the reason if there is nothing."""
 
-    def cdi(self, name: str) -> str | Absent:
+    def find_cdi_spec(self, name: str) -> str | Absent:
         """The CDI spec that has a device of that full name."""
 
     @property
@@ -33,27 +33,27 @@ class RecordingHostPaths:
     """
 
     def __init__(self, standing: HostPaths) -> None:
-        self.places: frozenset[str] = frozenset()
+        self.read_paths: frozenset[str] = frozenset()
         self._standing = standing
 
-    def node(self, path: str) -> DeviceNode | Absent:
+    def find_node(self, path: str) -> DeviceNode | Absent:
         """See `Standing`."""
-        found = self._standing.node(path)
-        self.places |= {path, found.path} if isinstance(found, DeviceNode) else {path}
+        found = self._standing.find_node(path)
+        self.read_paths |= {path, found.path} if isinstance(found, DeviceNode) else {path}
         return found
 
-    def fits(self, pattern: str) -> tuple[MatchedPath, ...] | Absent:
+    def find_paths(self, pattern: str) -> tuple[MatchedPath, ...] | Absent:
         """See `Standing`."""
-        found = self._standing.fits(pattern)
+        found = self._standing.find_paths(pattern)
         path, whole = find_literal_prefix(pattern)
-        self.places |= {path if whole else f"{path}/"}
-        self.places |= {there.path for there in found} if isinstance(found, tuple) else set()
+        self.read_paths |= {path if whole else f"{path}/"}
+        self.read_paths |= {there.path for there in found} if isinstance(found, tuple) else set()
         return found
 
-    def cdi(self, name: str) -> str | Absent:
+    def find_cdi_spec(self, name: str) -> str | Absent:
         """See `Standing`."""
-        self.places |= {f"{directory}/" for directory in self.cdi_directories}
-        return self._standing.cdi(name)
+        self.read_paths |= {f"{directory}/" for directory in self.cdi_directories}
+        return self._standing.find_cdi_spec(name)
 
     @property
     def cdi_directories(self) -> tuple[str, ...]:

@@ -32,7 +32,7 @@ class MovableDevice(NamedTuple):
     device: Device
 
     @property
-    def mark(self) -> tuple[int, str, str]:
+    def identity(self) -> tuple[int, str, str]:
         """What two have in common that are the same."""
         return self.entry, self.resource, self.device.id
 
@@ -40,24 +40,24 @@ class MovableDevice(NamedTuple):
 def find_movable_devices(
     specs: Sequence[ResourceSpec],
     lists: Mapping[str, DeviceList],
-    written: Mapping[str, str],
-    holds: Callable[[Device], bool],
+    written_names: Mapping[str, str],
+    is_held: Callable[[Device], bool],
 ) -> dict[str, MovableDevice]:
     """The devices of these lists that may be away, by key.
 
     Args:
         specs: the entries.
         lists: as last told.
-        written: the names of the lists as their entries write them.
-        holds: whether a pod holds a device.
+        written_names: the names of the lists as their entries write them.
+        is_held: whether a pod holds a device.
     """
     moving = [(number, spec) for number, spec in enumerate(specs) if spec.moved_words is not None]
     found: dict[str, MovableDevice] = {}
     for name, snapshot in lists.items() if moving else ():
-        own = [(number, spec) for number, spec in moving if spec.name == (written.get(name) or name)]
+        own = [(number, spec) for number, spec in moving if spec.name == (written_names.get(name) or name)]
         for device in snapshot.devices if own else ():
             entry = next((number for number, spec in own if _sees(spec, device)), None)
-            if entry is not None and not device.first_share and holds(device):
+            if entry is not None and not device.first_share and is_held(device):
                 found[device.key] = MovableDevice(entry, name, device)
     return found
 
@@ -65,7 +65,9 @@ def find_movable_devices(
 def diff_movable_devices(before: Mapping[str, MovableDevice], now: Mapping[str, MovableDevice]) -> frozenset[str]:
     """The keys of those that differ."""
     return frozenset(
-        key for key in {**before, **now} if (key in before and before[key].mark) != (key in now and now[key].mark)
+        key
+        for key in {**before, **now}
+        if (key in before and before[key].identity) != (key in now and now[key].identity)
     )
 
 
@@ -93,12 +95,18 @@ def make_in_pod_candidate(
         if spec.moved_words or taken(device.place):
             return None
         there = HostDevice(
-            spec.source.kind, device.key, device.key.rpartition("/")[2], device.place, device.key, "", device.stamp
+            spec.source.kind,
+            device.key,
+            device.key.rpartition("/")[2],
+            device.place,
+            device.key,
+            "",
+            device.instance_id,
         )
-    elif not device.carried or device.stamp != there.stamp:
+    elif not device.moved_words or device.instance_id != there.instance_id:
         return None
     facts = Facts(spec, there, reader)
-    if spec.moved_words and not any(isinstance(facts(word), Absent) for word in device.carried):
+    if spec.moved_words and not any(isinstance(facts(word), Absent) for word in device.moved_words):
         return None
     numa = facts(spec.topology) if isinstance(spec.topology, str) else None
     checked = (
@@ -108,19 +116,19 @@ def make_in_pod_candidate(
         resource=mover.resource,
         device=there,
         ids=(device.id,),
-        unnamed="",
+        missing_id_reason="",
         numa=(numa,) if isinstance(numa, int) and numa >= 0 else device.numa,
         nodes=device.nodes,
-        fault=Reason.of(_unfit(there, facts)),
-        waits=gate,
+        unhealthy_reason=Reason.of(_unfit(there, facts)),
+        not_ready_reason=gate,
         entry=mover.entry,
-        written=spec.written_name,
+        written_name=spec.written_name,
         shares=device.shares,
-        suffix=device.suffix,
+        share_suffix=device.share_suffix,
         check_results=tuple(checked),
-        shuts=device.shuts,
-        carried=device.carried,
-        away=True,
+        exclusive_keys=device.exclusive_keys,
+        moved_words=device.moved_words,
+        is_in_pod=True,
     )
     return known, facts
 
@@ -139,8 +147,8 @@ def _unfit(device: HostDevice, facts: Facts) -> str:
     address = found[1]
     directory = device.directory[: found.end(1)]
     function = HostDevice("pci", f"pci:{address}", address, "", directory)
-    facts.ends[function.key] = function
-    return f"its PCI function {address} is gone" if facts.reader.fact(function, "present") is False else ""
+    facts.related_devices[function.key] = function
+    return f"its PCI function {address} is gone" if facts.reader.read_fact(function, "present") is False else ""
 
 
 def _said(check: Check, spec: ResourceSpec, facts: Facts) -> CheckResult:

@@ -12,10 +12,10 @@ from types import MappingProxyType
 from agent.core.entry.program import Command
 from agent.core.entry.resource_spec import ResourceSpec, Source
 from agent.core.inventory.affinity import compute_affinities
-from agent.core.inventory.candidate import Candidate, candidate
+from agent.core.inventory.candidate import Candidate, make_candidate
 from agent.core.inventory.device import HostDevice
 from agent.core.inventory.dirty_set import ALL_DIRTY, DirtySet, PathIndex
-from agent.core.inventory.facts import NOBODY, Facts, Reader
+from agent.core.inventory.facts import NO_PARTNERS, Facts, Reader
 from agent.core.inventory.group_candidate import make_group_candidate
 from agent.core.inventory.grouping import Groups, build_groups
 from agent.core.inventory.host_paths import RecordingHostPaths
@@ -25,15 +25,23 @@ from agent.core.inventory.match_result import MatchResult, add_affinity, match_h
 from agent.core.inventory.member_facts import MemberFacts
 from agent.core.inventory.partner_index import PartnerIndex, add_partners
 from agent.core.inventory.preconditions import evaluate_preconditions
-from agent.core.inventory.prefilter import SourceEntries, view
+from agent.core.inventory.prefilter import SourceEntries, select_source_entries
 from agent.core.inventory.prepare_programs import PrepareRequest
 from agent.core.language.value import Absent
 from agent.core.struct import Struct, field, not_compared, replace
 
-NOTHING_MOVES: Mapping[str, MovableDevice] = MappingProxyType({})
+NO_MOVABLE_DEVICES: Mapping[str, MovableDevice] = MappingProxyType({})
 
 
-@not_compared("places", "partners", "views", "movers", "refused", "memory", "_offers")
+@not_compared(
+    "path_index",
+    "partner_index",
+    "source_entries",
+    "movable_devices",
+    "rejected_keys",
+    "read_history",
+    "_resource_candidates",
+)
 class Inventory(Struct):
     """The machine as one look saw it; sightings by key of the host device.
 
@@ -47,44 +55,44 @@ class Inventory(Struct):
     """
 
     listing: Listing = field(default_factory=Listing)
-    sightings: Mapping[str, MatchResult] = field(default_factory=dict)
-    places: PathIndex = field(default_factory=PathIndex)
-    grouped: Mapping[str, Candidate] = field(default_factory=dict)
-    gathered: Groups = field(default_factory=Groups)
-    partners: PartnerIndex | None = None
-    gates: Mapping[int, str] = field(default_factory=dict)
-    programs: Mapping[int, tuple[PrepareRequest, ...]] = field(default_factory=dict)
-    views: dict[tuple[Source, ...], SourceEntries] = field(default_factory=dict)
-    movers: Mapping[str, MovableDevice] = field(default_factory=dict)
-    away: frozenset[str] = frozenset()
-    refused: frozenset[str] = frozenset()
-    memory: object = None
+    match_results: Mapping[str, MatchResult] = field(default_factory=dict)
+    path_index: PathIndex = field(default_factory=PathIndex)
+    group_candidates: Mapping[str, Candidate] = field(default_factory=dict)
+    groups: Groups = field(default_factory=Groups)
+    partner_index: PartnerIndex | None = None
+    inactive_reasons: Mapping[int, str] = field(default_factory=dict)
+    prepare_requests: Mapping[int, tuple[PrepareRequest, ...]] = field(default_factory=dict)
+    source_entries: dict[tuple[Source, ...], SourceEntries] = field(default_factory=dict)
+    movable_devices: Mapping[str, MovableDevice] = field(default_factory=dict)
+    in_pod_keys: frozenset[str] = frozenset()
+    rejected_keys: frozenset[str] = frozenset()
+    read_history: object = None
 
-    _offers: dict[tuple[str, str], Mapping[str, Candidate]] = field(default_factory=dict)
+    _resource_candidates: dict[tuple[str, str], Mapping[str, Candidate]] = field(default_factory=dict)
 
-    def candidate(self, key: str) -> Candidate | None:
+    def get_candidate(self, key: str) -> Candidate | None:
         """What is made of a host device, with others or alone; none if that is nothing."""
-        if key in self.grouped:
-            return self.grouped[key]
-        sighting = self.sightings.get(key)
+        if key in self.group_candidates:
+            return self.group_candidates[key]
+        sighting = self.match_results.get(key)
         return sighting.candidate if sighting else None
 
     def find_candidates(self, key: str) -> Iterator[Candidate]:
         """Everything that is made of a host device: also what `slots` make of it."""
-        if (found := self.candidate(key)) is not None:
+        if (found := self.get_candidate(key)) is not None:
             yield found
-        if (sighting := self.sightings.get(key)) is not None:
+        if (sighting := self.match_results.get(key)) is not None:
             yield from sighting.slot_candidates
 
-    def candidates(self) -> Mapping[tuple[str, str], Mapping[str, Candidate]]:
+    def get_resource_candidates(self) -> Mapping[tuple[str, str], Mapping[str, Candidate]]:
         """The candidates of each resource and name as written, by key of their (first) host device, in no order that
         means anything.
 
         Those of a resource are the same object as in the look before if nothing of them was judged again.
         """
-        if not self._offers:
-            self._offers.update(_renewed({}, Inventory(), self, self.sightings))
-        return self._offers
+        if not self._resource_candidates:
+            self._resource_candidates.update(_renewed({}, Inventory(), self, self.match_results))
+        return self._resource_candidates
 
 
 def update_inventory(
@@ -92,10 +100,10 @@ def update_inventory(
     listing: Listing,
     reader: Reader,
     previous: Inventory | None = None,
-    touched: DirtySet = ALL_DIRTY,
+    dirty_set: DirtySet = ALL_DIRTY,
     *,
-    outcomes: Mapping[Command, str] | None = None,
-    movers: Mapping[str, MovableDevice] = NOTHING_MOVES,
+    program_results: Mapping[Command, str] | None = None,
+    movable_devices: Mapping[str, MovableDevice] = NO_MOVABLE_DEVICES,
 ) -> Inventory:
     """The machine as it is now. Sightings that no touched path concerns are taken over from `previous`, which is
     given back itself where it has them all.
@@ -106,46 +114,51 @@ def update_inventory(
 
     `movers` are held by pods, and may be in them: see `away`.
     """
-    refused = _refused(movers, previous or Inventory())
-    if previous is None or touched.everything:
+    refused = _refused(movable_devices, previous or Inventory())
+    if previous is None or dirty_set.is_full_rescan:
         previous = Inventory()
         doubtful: set[str] | None = None
         sightings: dict[str, MatchResult] = {}
         places = PathIndex()
-        partners = PartnerIndex(listing.found, reader, places, None)
+        partners = PartnerIndex(listing.devices, reader, places, None)
     else:
-        doubtful = previous.places.find_dirty_keys(touched)
+        doubtful = previous.path_index.find_dirty_keys(dirty_set)
         doubtful |= {device.key for device in find_changed_devices(previous.listing, listing)}
-        due = {device.key for source in touched.sources for device in listing.found.get(source, ())}
-        doubtful |= due | touched.keys | diff_movable_devices(previous.movers, movers)
+        due = {device.key for source in dirty_set.sources for device in listing.devices.get(source, ())}
+        doubtful |= due | dirty_set.keys | diff_movable_devices(previous.movable_devices, movable_devices)
         if not doubtful and listing == previous.listing:
             return previous
-        sightings = {**previous.sightings}
-        places = previous.places
-        partners = PartnerIndex(listing.found, reader, places, previous.partners)
+        sightings = {**previous.match_results}
+        places = previous.path_index
+        partners = PartnerIndex(listing.devices, reader, places, previous.partner_index)
         doubtful |= partners.refresh(doubtful, due)
     gates, programs = evaluate_preconditions(
-        specs, reader, places, (previous.gates, previous.programs), doubtful, outcomes=outcomes
+        specs,
+        reader,
+        places,
+        (previous.inactive_reasons, previous.prepare_requests),
+        doubtful,
+        program_results=program_results,
     )
     if doubtful is not None:
         doubtful |= _behind(gates, previous)
         for key in doubtful:
             sightings.pop(key, None)
     seen: dict[str, dict[Source, HostDevice]] = {}
-    for source, devices in listing.found.items():
+    for source, devices in listing.devices.items():
         for device in devices:
             if doubtful is None or device.key in doubtful:
                 seen.setdefault(device.key, {})[source] = device
     _take_back(previous, seen, doubtful, sightings)
-    views = previous.views
+    views = previous.source_entries
     for key, by_source in seen.items():
         sources = tuple(by_source)
         if sources not in views:
-            views[sources] = view(specs, sources)
+            views[sources] = select_source_entries(specs, sources)
         sighting = sightings[key] = match_host_device(views[sources], by_source, reader, partners, gates)
-        places.add(key, sighting.consulted)
+        places.add(key, sighting.read_paths)
     gone = _gone(
-        {key: movers[key] for key in movers.keys() - refused},
+        {key: movable_devices[key] for key in movable_devices.keys() - refused},
         doubtful,
         specs,
         reader,
@@ -155,14 +168,27 @@ def update_inventory(
         places=places,
     )
     sightings.update(gone)
-    now = Inventory(listing, sightings, places, partners=partners, gates=gates, programs=programs, views=views)
-    now = replace(now, movers=movers, away=previous.away.difference(doubtful or ()).union(gone), refused=refused)
+    now = Inventory(
+        listing,
+        sightings,
+        places,
+        partner_index=partners,
+        inactive_reasons=gates,
+        prepare_requests=programs,
+        source_entries=views,
+    )
+    now = replace(
+        now,
+        movable_devices=movable_devices,
+        in_pod_keys=previous.in_pod_keys.difference(doubtful or ()).union(gone),
+        rejected_keys=refused,
+    )
     again: set[str] = seen.keys() | gone.keys() if doubtful is None else doubtful
     if any(spec.group for spec in specs):
         now, renewed = _grouped(specs, now, reader, previous, again)
         again = again | renewed
     # Here, in the thread of a look, and not when the lists are made.
-    return replace(now, _offers=_renewed(previous.candidates(), previous, now, again))
+    return replace(now, _resource_candidates=_renewed(previous.get_resource_candidates(), previous, now, again))
 
 
 def _take_back(
@@ -172,11 +198,11 @@ def _take_back(
     sightings: dict[str, MatchResult],
 ) -> None:
     """Have those looked at again that were in pods, and in whose places something is again under another key."""
-    if doubtful is None or not previous.away:
+    if doubtful is None or not previous.in_pod_keys:
         return
     filled = {device.place for by_source in seen.values() for device in by_source.values()}
-    for key in previous.away:
-        if previous.movers[key].device.place in filled:
+    for key in previous.in_pod_keys:
+        if previous.movable_devices[key].device.place in filled:
             doubtful.add(key)
             sightings.pop(key, None)
 
@@ -184,7 +210,9 @@ def _take_back(
 def _refused(movers: Mapping[str, MovableDevice], before: Inventory) -> frozenset[str]:
     """The keys of those that their entry turned down when they were there: so they stay while they are away."""
     return frozenset(
-        key for key in movers if (before.candidate(key) is None if key in before.sightings else key in before.refused)
+        key
+        for key in movers
+        if (before.get_candidate(key) is None if key in before.match_results else key in before.rejected_keys)
     )
 
 
@@ -206,7 +234,7 @@ def _gone(
         mover = movers[key]
         spec, seen = specs[mover.entry], sightings.get(key)
         if spec.source not in seats:
-            seats[spec.source] = frozenset(device.place for device in listing.found.get(spec.source, ()))
+            seats[spec.source] = frozenset(device.place for device in listing.devices.get(spec.source, ()))
         devices = () if seen is None else seen.devices
         there = next((device for device in devices if device.source == spec.source.kind), None)
         taken = seats[spec.source]
@@ -218,9 +246,9 @@ def _gone(
         )
         if made is not None:
             found, facts = made
-            found = replace(found, traits=compute_affinities(spec, facts, found.numa)) if spec.prefer else found
-            ends = (found.device, *facts.rests_on().values())
-            consulted = frozenset().union(*map(reader.consulted, ends), () if seen is None else seen.consulted)
+            found = replace(found, affinities=compute_affinities(spec, facts, found.numa)) if spec.prefer else found
+            ends = (found.device, *facts.list_dependencies().values())
+            consulted = frozenset().union(*map(reader.get_read_paths, ends), () if seen is None else seen.read_paths)
             gone[key] = MatchResult(devices or (found.device,), found, (), consulted)
             places.add(key, consulted)
     return gone
@@ -228,7 +256,7 @@ def _gone(
 
 def _went(device: HostDevice, reader: Reader) -> bool:
     """Whether a device has nothing left of what every one has."""
-    names = reader.names(device, "./uevent")
+    names = reader.list_names(device, "./uevent")
     return not isinstance(names, Absent) and not names
 
 
@@ -241,36 +269,40 @@ def _grouped(
 ) -> tuple[Inventory, set[str]]:
     """The look with what goes together in it, and the keys of all whose group was looked at again."""
     groupings = {entry: spec.group for entry, spec in enumerate(specs) if spec.group and spec.slots is None}
-    gathered, renewed = build_groups(groupings, now.sightings, previous.gathered, previous.sightings, doubtful)
-    grouped = {**previous.grouped}
+    gathered, renewed = build_groups(groupings, now.match_results, previous.groups, previous.match_results, doubtful)
+    grouped = {**previous.group_candidates}
     for key in renewed:
         grouped.pop(key, None)
-    now = replace(now, grouped=grouped, gathered=gathered)
+    now = replace(now, group_candidates=grouped, groups=gathered)
     fresh = {id(group): group for key in renewed if (group := gathered.groups.get(key)) is not None}
     for group in sorted(fresh.values(), key=lambda group: group.entry):
         spec = specs[group.entry]
         others = replace(spec, cdi=())  # its words are the first one's
-        facts = {device.key: Facts(spec, device, reader, now.partners or NOBODY) for device in group.members}
+        facts = {device.key: Facts(spec, device, reader, now.partner_index or NO_PARTNERS) for device in group.members}
         noted = RecordingHostPaths(reader)
 
         def make(device: HostDevice, words: MemberFacts) -> Candidate:
-            of, gate = spec if device is group.matched[0] else others, now.gates.get(group.entry, "")  # noqa: B023
-            return candidate(of, device, words, noted, entry=group.entry, gate=gate)  # noqa: B023
+            of, gate = spec if device is group.matched_members[0] else others, now.inactive_reasons.get(group.entry, "")  # noqa: B023
+            return make_candidate(of, device, words, noted, entry=group.entry, inactive_reason=gate)  # noqa: B023
 
         def owner(device: HostDevice) -> str:
-            other = now.candidate(device.key)
+            other = now.get_candidate(device.key)
             if other is not None:
                 return f"is in {other.resource}"
-            stopped = now.sightings[device.key].stopped
+            stopped = now.match_results[device.key].taking_entry
             return f"may be in {specs[stopped].name}" if stopped is not None else "is elsewhere"
 
         made = add_partners(make_group_candidate(spec, group, facts, make, owner), spec, facts.values())
         made = add_affinity(made, spec, facts[made.device.key])
-        consulted = noted.places.union(
-            *(now.sightings[key].consulted for key in facts),
-            *(reader.consulted(end) for of in facts.values() for end in (of.device, *of.rests_on().values())),
+        consulted = noted.read_paths.union(
+            *(now.match_results[key].read_paths for key in facts),
+            *(
+                reader.get_read_paths(end)
+                for of in facts.values()
+                for end in (of.device, *of.list_dependencies().values())
+            ),
         )
-        now.places.add(made.device.key, consulted)
+        now.path_index.add(made.device.key, consulted)
         grouped.update(dict.fromkeys(facts, made))
     return now, renewed
 
@@ -286,7 +318,7 @@ def _renewed(
     for look in (before, now):
         for key in doubtful:
             for found in look.find_candidates(key):
-                offer = found.resource, found.written
+                offer = found.resource, found.written_name
                 if offer not in renewed:
                     renewed[offer] = {**offers.get(offer, {})}
                 if look is now:
@@ -298,12 +330,12 @@ def _renewed(
 
 def _behind(gates: Mapping[int, str], previous: Inventory) -> set[str]:
     """The keys of what an entry takes whose gate has moved."""
-    moved = {entry for entry, why in gates.items() if previous.gates.get(entry) != why}
+    moved = {entry for entry, why in gates.items() if previous.inactive_reasons.get(entry) != why}
     if not moved:
         return set()
-    gone = {key for key in previous.away if previous.movers[key].entry in moved}
+    gone = {key for key in previous.in_pod_keys if previous.movable_devices[key].entry in moved}
     return gone | {
         key
-        for key, sighting in previous.sightings.items()
-        if sighting.stopped in moved or any(found.entry in moved for found in sighting.slot_candidates)
+        for key, sighting in previous.match_results.items()
+        if sighting.taking_entry in moved or any(found.entry in moved for found in sighting.slot_candidates)
     }

@@ -16,9 +16,9 @@ class Listing(Struct):
     directories: where it may change without an event of the kernel's.
     """
 
-    found: Mapping[Source, tuple[HostDevice, ...]] = field(default_factory=dict)
-    oddities: Mapping[Source, tuple[SkippedPath, ...]] = field(default_factory=dict)
-    directories: Mapping[Source, frozenset[str]] = field(default_factory=dict)
+    devices: Mapping[Source, tuple[HostDevice, ...]] = field(default_factory=dict)
+    skipped_paths: Mapping[Source, tuple[SkippedPath, ...]] = field(default_factory=dict)
+    watched_directories: Mapping[Source, frozenset[str]] = field(default_factory=dict)
 
 
 class SkippedPath(Struct):
@@ -30,14 +30,14 @@ class SkippedPath(Struct):
 
     path: str
     reason: str
-    failed: bool = False
+    is_source_failure: bool = False
     is_alias: bool = False
 
 
 def find_changed_devices(before: Listing, now: Listing) -> Iterator[HostDevice]:
     """What is in one listing and not, as the same object, in the other."""
-    for source in {**before.found, **now.found}:
-        old, new = before.found.get(source, ()), now.found.get(source, ())
+    for source in {**before.devices, **now.devices}:
+        old, new = before.devices.get(source, ()), now.devices.get(source, ())
         if old is not new:
             left, joined = trim_common_ends(old, new)
             others = set(map(id, left)) ^ set(map(id, joined))

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from agent.core.entry.group import compute_group_keys
 from agent.core.entry.resource_spec import ResourceSpec, Source
 from agent.core.inventory.affinity import compute_affinities
-from agent.core.inventory.candidate import Candidate, candidate
+from agent.core.inventory.candidate import Candidate, make_candidate
 from agent.core.inventory.device import HostDevice
 from agent.core.inventory.facts import Facts, Reader
 from agent.core.inventory.grouping import GroupMembership
 from agent.core.inventory.host_paths import RecordingHostPaths
-from agent.core.inventory.matching import Mismatch, match_entry, part_of
+from agent.core.inventory.matching import Mismatch, find_member_name, match_entry
 from agent.core.inventory.member_facts import wrap_single_member
 from agent.core.inventory.partner_index import PartnerIndex, add_partners
 from agent.core.inventory.prefilter import SourceEntries
@@ -30,16 +30,16 @@ class MatchResult(Struct):
 
     devices: tuple[HostDevice, ...]
     candidate: Candidate | None
-    refusals: tuple[Mismatch, ...]
-    consulted: frozenset[str]
-    stopped: int | None = None
-    tied: Mapping[int, GroupMembership] = field(default_factory=dict)
+    mismatches: tuple[Mismatch, ...]
+    read_paths: frozenset[str]
+    taking_entry: int | None = None
+    memberships: Mapping[int, GroupMembership] = field(default_factory=dict)
     slot_candidates: tuple[Candidate, ...] = ()
 
     @property
-    def undecided(self) -> bool:
+    def is_undecided(self) -> bool:
         """See `Judged`."""
-        return bool(self.refusals) and self.refusals[-1].undecided
+        return bool(self.mismatches) and self.mismatches[-1].is_undecided
 
 
 def match_host_device(
@@ -57,15 +57,15 @@ def match_host_device(
     stopped: int | None = None
     tied: dict[int, GroupMembership] = {}
     lent: list[Candidate] = []
-    glance = seen_by.glance
+    glance = seen_by.prefilter
     passed = 0  # entries that have turned it down together
     for number, (entry, spec) in enumerate(seen_by.entries):
         claims = spec.group is not None and spec.group.includes_unmatched
         if number < passed or (stopped is not None and not claims and spec.slots is None):
             continue
-        glance, refusal = glance.judge(number, by_source, reader)
+        glance, refusal = glance.match_entry(number, by_source, reader)
         if refusal is not None:
-            run = glance.refused(number)
+            run = glance.find_mismatches(number)
             refusals += run
             passed = number + len(run)
             continue
@@ -76,25 +76,25 @@ def match_host_device(
             if refusal is None:
                 lent.append(_made(spec, entry, facts, noted, gates))
             elif stopped is None:
-                refusals.append(replace(refusal, undecided=False))
-            ends.update(facts.rests_on())
+                refusals.append(replace(refusal, is_undecided=False))
+            ends.update(facts.list_dependencies())
             continue
         part = ""
         if stopped is None:
             refusal = match_entry(spec, facts)
             if refusal is None and spec.group is not None:
-                part, _ = part_of(spec, spec.group, facts)
+                part, _ = find_member_name(spec, spec.group, facts)
             if refusal is not None:
                 refusals.append(refusal)
             elif spec.group is None:
                 taken = _made(spec, entry, facts, noted, gates)
-            if refusal is None or refusal.undecided:
+            if refusal is None or refusal.is_undecided:
                 stopped = entry
-        if spec.group is not None and (claims or (stopped == entry and not (refusals and refusals[-1].undecided))):
+        if spec.group is not None and (claims or (stopped == entry and not (refusals and refusals[-1].is_undecided))):
             tied[entry] = GroupMembership(device, compute_group_keys(spec.group, facts), part)
-        ends.update(facts.rests_on())
+        ends.update(facts.list_dependencies())
     devices = tuple(by_source.values())
-    consulted = noted.places.union(*map(reader.consulted, (*devices, *ends.values())))
+    consulted = noted.read_paths.union(*map(reader.get_read_paths, (*devices, *ends.values())))
     return MatchResult(devices, taken, tuple(refusals), consulted, stopped, tied, tuple(lent))
 
 
@@ -102,10 +102,12 @@ def _made(
     spec: ResourceSpec, entry: int, facts: Facts, noted: RecordingHostPaths, gates: Mapping[int, str]
 ) -> Candidate:
     """What an entry makes of one host device."""
-    made = candidate(spec, facts.device, wrap_single_member(facts), noted, entry=entry, gate=gates.get(entry, ""))
+    made = make_candidate(
+        spec, facts.device, wrap_single_member(facts), noted, entry=entry, inactive_reason=gates.get(entry, "")
+    )
     return add_affinity(add_partners(made, spec, (facts,)), spec, facts)
 
 
 def add_affinity(made: Candidate, spec: ResourceSpec, facts: Facts) -> Candidate:
     """A candidate with what it is preferred by."""
-    return replace(made, traits=compute_affinities(spec, facts, made.numa)) if spec.prefer else made
+    return replace(made, affinities=compute_affinities(spec, facts, made.numa)) if spec.prefer else made

@@ -18,10 +18,10 @@ class Mismatch(Struct):
 
     resource: str
     address: str
-    written: str
-    here: str
+    source_text: str
+    facts_text: str
     origin: Origin
-    undecided: bool = False
+    is_undecided: bool = False
 
 
 def match_entry(spec: ResourceSpec, facts: Knowledge) -> Mismatch | None:
@@ -44,10 +44,10 @@ def match_entry(spec: ResourceSpec, facts: Knowledge) -> Mismatch | None:
     failed = spec.match.find_failed_line(facts)
     if failed is not None:
         return _refusal(spec, failed)
-    return None if spec.group is None else part_of(spec, spec.group, facts)[1]
+    return None if spec.group is None else find_member_name(spec, spec.group, facts)[1]
 
 
-def part_of(spec: ResourceSpec, group: Grouping, facts: Knowledge) -> tuple[str, Mismatch | None]:
+def find_member_name(spec: ResourceSpec, group: Grouping, facts: Knowledge) -> tuple[str, Mismatch | None]:
     """Which part a device is, empty where there are none; if it is none of them, the line that it fails by.
 
     As long as it is not known what it is together with, neither is whether it is the entry's.
@@ -55,14 +55,14 @@ def part_of(spec: ResourceSpec, group: Grouping, facts: Knowledge) -> tuple[str,
     for by in group.words:
         value = facts(by.word)
         if isinstance(value, Absent) and value.pending:
-            return "", Mismatch(spec.name, "group.by", by.word, format_fact(value), spec.origin, undecided=True)
+            return "", Mismatch(spec.name, "group.by", by.word, format_fact(value), spec.origin, is_undecided=True)
     first: Mismatch | None = None
     for name, clause in group.member_clauses.items():
         failing = clause.find_failed_line(facts)
         if failing is None:
             return name, None
         refusal = _refusal(spec, failing)
-        if refusal.undecided:
+        if refusal.is_undecided:
             return "", refusal
         first = first or refusal
     return "", first

@@ -13,7 +13,7 @@ from agent.core.inventory.facts import Facts
 from agent.core.language.value import Absent, Value, merge_values
 
 MATCHED, MEMBERS = "matched", "members"
-ALL_OF = frozenset((MATCHED, MEMBERS))
+MEMBER_LISTS = frozenset((MATCHED, MEMBERS))
 _GONE = Absent("it is gone")
 
 
@@ -47,7 +47,7 @@ class MemberFacts:
             return Absent(f"there is no {head}") if part is None else _one(part, rest)
         return _GONE if self._first is None else self._first(word)
 
-    def of(self, first: Facts | None) -> MemberFacts:
+    def replace_first(self, first: Facts | None) -> MemberFacts:
         """The same device by the words of another member."""
         return MemberFacts(first, self._several[MEMBERS], self._several[MATCHED], self._parts)
 

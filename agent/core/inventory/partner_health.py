@@ -66,16 +66,16 @@ def find_partner_wait(
 
 def resolve_one_look(checked: DeviceCheckResult) -> DeviceCheckResult:
     """What a check says at a single look: a partner is ill of which a check does not hold."""
-    return resolve_partners(checked, find_unhealthy_partners(checked.partners, fails_at_once))
+    return resolve_partners(checked, find_unhealthy_partners(checked.partners, find_one_look_failure))
 
 
-def fails_at_once(checked: Iterable[DeviceCheckResult]) -> Reason:
+def find_one_look_failure(checked: Iterable[DeviceCheckResult]) -> Reason:
     """Why checks fail at a single look, which cannot know for how long."""
     bad = (one for one in map(resolve_one_look, checked) if one.result.verdict is CheckVerdict.FAIL)
     return next((one.make_failure_reason(one.result.reason) for one in bad), NO_REASON)
 
 
-def partners(one: HasPartnerChecks) -> Iterator[PartnerResults]:
+def list_partners(one: HasPartnerChecks) -> Iterator[PartnerResults]:
     """Of whose health is spoken."""
     for each in one.check_results:
         yield from each.partners
@@ -83,10 +83,10 @@ def partners(one: HasPartnerChecks) -> Iterator[PartnerResults]:
         yield from other.partners
 
 
-def every_check(one: HasPartnerChecks) -> Iterator[DeviceCheckResult]:
+def list_checks(one: HasPartnerChecks) -> Iterator[DeviceCheckResult]:
     """All checks of a device, those of partners of whose health it speaks among them."""
-    for behind in partners(one):
-        yield from every_check(behind)
+    for behind in list_partners(one):
+        yield from list_checks(behind)
     yield from one.check_results
 
 

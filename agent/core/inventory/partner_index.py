@@ -13,7 +13,7 @@ from agent.core.inventory.candidate import Candidate
 from agent.core.inventory.device import HostDevice
 from agent.core.inventory.dirty_set import PathIndex
 from agent.core.inventory.facts import Facts, Reader
-from agent.core.inventory.partner_words import Key, key_of
+from agent.core.inventory.partner_words import KeyValues, read_key_values
 from agent.core.language.clause import format_fact
 from agent.core.language.logic import PLAIN
 from agent.core.language.value import Absent, make_sort_key
@@ -22,7 +22,7 @@ from agent.core.struct import MutableStruct, field, replace
 _NAMED = 3  # partners that a reason names where there are several
 
 # Who asked for a partner: a host device by its key, of an entry or, where a partner has partners, of a pool.
-Found: TypeAlias = Mapping[tuple[str, Join], HostDevice]  # partners by the key of who has one
+PartnerDevices: TypeAlias = Mapping[tuple[str, Join], HostDevice]  # partners by the key of who has one
 _Asker: TypeAlias = tuple[PartnerPool | None, str]
 
 
@@ -34,11 +34,11 @@ class _Index(MutableStruct):
     stale: those to be looked at again, each with whether others rest on more than its key.
     """
 
-    found: dict[Key, dict[str, HostDevice]] = field(default_factory=dict)
-    keys: dict[str, Key | None] = field(default_factory=dict)
+    found: dict[KeyValues, dict[str, HostDevice]] = field(default_factory=dict)
+    keys: dict[str, KeyValues | None] = field(default_factory=dict)
     devices: dict[str, HostDevice] = field(default_factory=dict)
     doubts: dict[str, Absent] = field(default_factory=dict)
-    asked: dict[Key, set[_Asker]] = field(default_factory=dict)
+    asked: dict[KeyValues, set[_Asker]] = field(default_factory=dict)
     stale: dict[str, bool] = field(default_factory=dict)
 
 
@@ -66,9 +66,9 @@ class PartnerIndex:
         self._facts: dict[tuple[int, str], Facts] = {}
         self._concerned: set[_Asker] = set()
 
-    def find(self, join: Join, facts: Facts) -> Facts | Absent:
+    def find_partner(self, join: Join, facts: Facts) -> Facts | Absent:
         """The facts of a device's partner; absent, with the reason, if there is none or are several."""
-        key = key_of(join.list_key_words(), facts)
+        key = read_key_values(join.list_key_words(), facts)
         if isinstance(key, Absent):
             return self._missing(join, key.reason, key)
         if join.pool.directory is not None:
@@ -87,18 +87,20 @@ class PartnerIndex:
         del join, facts
         return KNOWN_LATER
 
-    def _of_its_own(self, join: Join, below: RelativeDirectory, key: Key, facts: Facts) -> Facts | Absent:
+    def _of_its_own(self, join: Join, below: RelativeDirectory, key: KeyValues, facts: Facts) -> Facts | Absent:
         """The partner among what lies below something that belongs to the device."""
-        there = directories_below(below, facts)
+        there = list_partner_directories(below, facts)
         if isinstance(there, Absent):
             return self._missing(join, there.reason, there)
         fitting: list[Facts] = []
         doubt: Absent | None = None
         for device in there:
-            facts.ends[device.key] = device  # what is read of it, of whichever of them, may make another the partner
+            facts.related_devices[device.key] = (
+                device  # what is read of it, of whichever of them, may make another the partner
+            )
             partner = Facts(join.pool, device, self._reader, self)
             said = _key_in(join.pool, partner)
-            facts.ends.update(partner.rests_on())
+            facts.related_devices.update(partner.list_dependencies())
             if said == key:
                 fitting.append(partner)
             elif isinstance(said, Absent) and said.pending:
@@ -107,7 +109,7 @@ class PartnerIndex:
             return fitting[0]
         return self._not_one(join, key, [partner.device for partner in fitting], doubt)
 
-    def _not_one(self, join: Join, key: Key, found: Collection[HostDevice], doubt: Absent | None) -> Absent:
+    def _not_one(self, join: Join, key: KeyValues, found: Collection[HostDevice], doubt: Absent | None) -> Absent:
         """That none is the partner, or several are."""
         if found:
             names = sorted((device.name for device in found), key=make_sort_key)
@@ -198,8 +200,8 @@ class PartnerIndex:
         index.keys[device.key] = key
         if key is not None:
             index.found.setdefault(key, {})[device.key] = device
-        for each in (device, *facts.rests_on().values()):
-            self._places.add(device.key, self._reader.consulted(each))
+        for each in (device, *facts.list_dependencies().values()):
+            self._places.add(device.key, self._reader.get_read_paths(each))
 
     def _facts_of(self, pool: PartnerPool, device: HostDevice) -> Facts:
         """The facts of a partner, the same for all who ask."""
@@ -209,7 +211,7 @@ class PartnerIndex:
         return known
 
 
-def directories_below(below: RelativeDirectory, facts: Facts) -> Sequence[HostDevice] | Absent:
+def list_partner_directories(below: RelativeDirectory, facts: Facts) -> Sequence[HostDevice] | Absent:
     """The directories of a device, or of its partner, among which a partner is looked for."""
     path = below.path.write(facts)
     whose = facts if below.path.join is None else facts.find_partner(below.path.join)
@@ -217,14 +219,14 @@ def directories_below(below: RelativeDirectory, facts: Facts) -> Sequence[HostDe
         return path
     if isinstance(whose, Absent):
         return whose
-    return whose.reader.directories(whose.device, path, below.pattern)
+    return whose.reader.list_directories(whose.device, path, below.pattern)
 
 
-def _key_in(pool: PartnerPool, facts: Facts) -> Key | Absent | None:
+def _key_in(pool: PartnerPool, facts: Facts) -> KeyValues | Absent | None:
     """By what a device is found among those of a pool; absent while that is not known, None if it is none of them."""
     fits = pool.match.find_failed_line(facts, PLAIN)
     if fits is None:
-        return key_of(pool.keys, facts)
+        return read_key_values(pool.keys, facts)
     return fits.undecided_fact
 
 
@@ -234,19 +236,19 @@ class KnownPartners:
     ailing: as of a candidate, after that look.
     """
 
-    def __init__(self, reader: Reader, partners: Found, ailing: Mapping[tuple[str, str], str]) -> None:
+    def __init__(self, reader: Reader, partners: PartnerDevices, ailing: Mapping[tuple[str, str], str]) -> None:
         self._reader = reader
         self._partners = partners
         self._ailing = ailing
 
-    def find(self, join: Join, facts: Facts) -> Facts | Absent:
+    def find_partner(self, join: Join, facts: Facts) -> Facts | Absent:
         """See `Partners`."""
         device = self._partners.get((facts.device.key, join))
         if device is None:
             return Absent(f"no {join.name}: none was there when it was last looked for")
         partner = Facts(join.pool, device, self._reader, self)
-        ours = key_of(join.list_key_words(), facts)
-        if isinstance(ours, Absent) or ours != key_of(join.pool.keys, partner):
+        ours = read_key_values(join.list_key_words(), facts)
+        if isinstance(ours, Absent) or ours != read_key_values(join.pool.keys, partner):
             return Absent(f"no {join.name}: {device.name} is it no more")
         return partner
 
@@ -261,7 +263,9 @@ def add_partners(candidate: Candidate, spec: ResourceSpec, members: Iterable[Fac
         return candidate
     found: dict[tuple[str, Join], HostDevice] = {}
     lacking = [_partners_of(facts, spec.joins, found) for facts in members]
-    return replace(candidate, partners=found, waits=candidate.waits or next(filter(None, lacking), ""))
+    return replace(
+        candidate, partners=found, not_ready_reason=candidate.not_ready_reason or next(filter(None, lacking), "")
+    )
 
 
 def _partners_of(facts: Facts, joins: Iterable[Join], found: dict[tuple[str, Join], HostDevice]) -> str:

@@ -10,7 +10,7 @@ from agent.core.entry.partner_checks import HEALTHY
 from agent.core.language.value import Absent, Scalar, Value, ValueType, make_comparable
 from agent.core.struct import Struct
 
-Key: TypeAlias = tuple[Scalar, ...]
+KeyValues: TypeAlias = tuple[Scalar, ...]
 
 
 class PartnerWord(Struct):
@@ -28,7 +28,7 @@ class PartnerWord(Struct):
         return said.prefix_reason(self.join.name) if isinstance(said, Absent) else said
 
 
-def key_of(words: Iterable[tuple[str, ValueType]], facts: WordReader) -> Key | Absent:
+def read_key_values(words: Iterable[tuple[str, ValueType]], facts: WordReader) -> KeyValues | Absent:
     """What these words say, in the form in which equal values are equal; absent if one of them is."""
     key: list[Scalar] = []
     for word, kind in words:

@@ -9,7 +9,7 @@ from agent.core.entry.resource_spec import ResourceSpec
 from agent.core.inventory.device import HostDevice
 from agent.core.inventory.dirty_set import PathIndex
 from agent.core.inventory.facts import Facts, Reader
-from agent.core.inventory.prepare_programs import PrepareRequest, find_prepare_wait, wanted
+from agent.core.inventory.prepare_programs import PrepareRequest, find_prepare_requests, find_prepare_wait
 from agent.core.inventory.readiness import find_failed_precondition
 
 _GATE = "gate:"  # how the keys begin under which gates are remembered, which are no host devices
@@ -22,7 +22,7 @@ def evaluate_preconditions(
     before: tuple[Mapping[int, str], Mapping[int, tuple[PrepareRequest, ...]]],
     doubtful: set[str] | None,
     *,
-    outcomes: Mapping[Command, str] | None,
+    program_results: Mapping[Command, str] | None,
 ) -> tuple[Mapping[int, str], Mapping[int, tuple[PrepareRequest, ...]]]:
     """Which entries have to wait, and why, and what they want run, by their numbers.
 
@@ -33,23 +33,25 @@ def evaluate_preconditions(
     for entry, spec in enumerate(specs):
         if not spec.gate and not spec.prepare:
             continue
-        machine = HostDevice(spec.source.kind, gate_key(entry), "", "")
+        machine = HostDevice(spec.source.kind, make_precondition_key(entry), "", "")
         if doubtful is not None and machine.key not in doubtful:
             gates[entry] = before[0][entry]
             programs[entry] = before[1][entry]
             continue
         facts = Facts(spec, machine, reader)
-        programs[entry], fault = wanted(spec, facts)
-        gates[entry] = fault or find_prepare_wait(programs[entry], outcomes) or find_failed_precondition(spec, facts)
-        places.add(machine.key, reader.consulted(machine))
+        programs[entry], fault = find_prepare_requests(spec, facts)
+        gates[entry] = (
+            fault or find_prepare_wait(programs[entry], program_results) or find_failed_precondition(spec, facts)
+        )
+        places.add(machine.key, reader.get_read_paths(machine))
     return gates, programs
 
 
-def gate_key(entry: int) -> str:
+def make_precondition_key(entry: int) -> str:
     """What an entry's gates and programs are remembered by among the keys of host devices."""
     return f"{_GATE}{entry}"
 
 
-def is_gate(key: str) -> bool:
+def is_precondition_key(key: str) -> bool:
     """Whether that is the key of an entry's gates."""
     return key.startswith(_GATE)

@@ -27,21 +27,21 @@ class PrefilterStep(Struct):
 
     spec: ResourceSpec
     line: ClauseLine
-    excluding: bool
-    then: PrefilterStep | None
+    is_exclude: bool
+    next_step: PrefilterStep | None
 
-    def answer(self, value: Value | Absent) -> Stand:
+    def evaluate(self, value: Value | Absent) -> PrefilterState:
         """Where the entry stands once the word has said this."""
-        verdict = self.line.evaluate_value(value, CAREFUL if self.excluding else PLAIN)
-        if self.excluding:
-            return self.then if verdict is False else None
+        verdict = self.line.evaluate_value(value, CAREFUL if self.is_exclude else PLAIN)
+        if self.is_exclude:
+            return self.next_step if verdict is False else None
         if verdict is False:
             return make_mismatch(self.spec, self.line, value)
-        return self.then if verdict else None
+        return self.next_step if verdict else None
 
 
 # Where an entry stands: it turns the device down, it asks something, or it has to be judged in full.
-Stand: TypeAlias = Mismatch | PrefilterStep | None
+PrefilterState: TypeAlias = Mismatch | PrefilterStep | None
 
 
 class Prefilter:
@@ -50,22 +50,22 @@ class Prefilter:
     It remembers where answers lead, as long as it lives.
     """
 
-    __slots__ = ("_known", "_runs", "stands")
+    __slots__ = ("_known", "_runs", "states")
 
-    def __init__(self, stands: Iterable[Stand]) -> None:
-        self.stands = tuple(stands)
+    def __init__(self, stands: Iterable[PrefilterState]) -> None:
+        self.states = tuple(stands)
         self._known: dict[tuple[Source, str, Value | Absent], Prefilter] = {}
         self._runs: dict[int, tuple[Mismatch, ...]] = {}
 
-    def refused(self, number: int) -> tuple[Mismatch, ...]:
+    def find_mismatches(self, number: int) -> tuple[Mismatch, ...]:
         """How the entries from that number on turn the device down, up to the first of which that is not known."""
         run = self._runs.get(number)
         if run is None:
-            stands = takewhile(lambda stand: isinstance(stand, Mismatch), self.stands[number:])
+            stands = takewhile(lambda stand: isinstance(stand, Mismatch), self.states[number:])
             run = self._runs[number] = tuple(stand for stand in stands if isinstance(stand, Mismatch))
         return run
 
-    def judge(
+    def match_entry(
         self, number: int, by_source: Mapping[Source, HostDevice], reader: Reader
     ) -> tuple[Prefilter, Mismatch | None]:
         """Ask a device what the entry of that number asks at a glance: how that turns it down, or that it does not.
@@ -73,9 +73,9 @@ class Prefilter:
         And where they all stand with the device now.
         """
         here = self
-        while isinstance(stand := here.stands[number], PrefilterStep):
+        while isinstance(stand := here.states[number], PrefilterStep):
             source, word = stand.spec.source, stand.line.word
-            here = here._after(source, word, reader.fact(by_source[source], word))
+            here = here._after(source, word, reader.read_fact(by_source[source], word))
         return here, stand
 
     def _after(self, source: Source, word: str, value: Value | Absent) -> Prefilter:
@@ -83,7 +83,7 @@ class Prefilter:
         answer = source, word, value  # of one word all values are of one type
         known = self._known.get(answer)
         if known is None:
-            known = self._known[answer] = Prefilter(_given(stand, source, word, value) for stand in self.stands)
+            known = self._known[answer] = Prefilter(_given(stand, source, word, value) for stand in self.states)
         return known
 
 
@@ -91,10 +91,10 @@ class SourceEntries(NamedTuple):
     """The entries that see a host device, in order, each with its number among all; and a glance at nothing yet."""
 
     entries: tuple[tuple[int, ResourceSpec], ...]
-    glance: Prefilter
+    prefilter: Prefilter
 
 
-def view(specs: Iterable[ResourceSpec], sources: Collection[Source]) -> SourceEntries:
+def select_source_entries(specs: Iterable[ResourceSpec], sources: Collection[Source]) -> SourceEntries:
     """Those of the entries that see what these sources show."""
     entries = tuple((number, spec) for number, spec in enumerate(specs) if spec.source in sources)
     return SourceEntries(entries, Prefilter(_first(spec) for _, spec in entries))
@@ -106,11 +106,11 @@ def _first(spec: ResourceSpec) -> PrefilterStep | None:
         return None
     first: PrefilterStep | None = None
     for line in reversed(_decided(spec, spec.match)):
-        first = PrefilterStep(spec, line, excluding=False, then=first)
+        first = PrefilterStep(spec, line, is_exclude=False, next_step=first)
     for clause in reversed(spec.exclude):
         if clause.lines:
             lines = _decided(spec, clause)
-            first = PrefilterStep(spec, lines[0], excluding=True, then=first) if lines else None
+            first = PrefilterStep(spec, lines[0], is_exclude=True, next_step=first) if lines else None
     return first
 
 
@@ -124,7 +124,7 @@ def _decided(spec: ResourceSpec, clause: Clause) -> list[ClauseLine]:
     return lines
 
 
-def _given(stand: Stand, source: Source, word: str, value: Value | Absent) -> Stand:
+def _given(stand: PrefilterState, source: Source, word: str, value: Value | Absent) -> PrefilterState:
     while isinstance(stand, PrefilterStep) and stand.line.word == word and stand.spec.source == source:
-        stand = stand.answer(value)
+        stand = stand.evaluate(value)
     return stand

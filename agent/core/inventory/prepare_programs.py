@@ -18,10 +18,10 @@ class PrepareRequest(NamedTuple):
 
     name: str
     command: Command
-    once: bool
+    runs_once: bool
 
 
-def wanted(spec: ResourceSpec, facts: Knowledge) -> tuple[tuple[PrepareRequest, ...], str]:
+def find_prepare_requests(spec: ResourceSpec, facts: Knowledge) -> tuple[tuple[PrepareRequest, ...], str]:
     """The programs of which the clauses hold, and why one cannot be run. `facts` tell of the machine."""
     found: list[PrepareRequest] = []
     fault = ""
@@ -32,18 +32,18 @@ def wanted(spec: ResourceSpec, facts: Knowledge) -> tuple[tuple[PrepareRequest, 
         if isinstance(command, Absent):
             fault = fault or f"waits for prepare.{program.name}: {command.reason}"
         else:
-            found.append(PrepareRequest(program.name, command, once=program.condition is None))
+            found.append(PrepareRequest(program.name, command, runs_once=program.condition is None))
     return tuple(found), fault
 
 
-def find_prepare_wait(programs: tuple[PrepareRequest, ...], outcomes: Mapping[Command, str] | None) -> str:
+def find_prepare_wait(programs: tuple[PrepareRequest, ...], program_results: Mapping[Command, str] | None) -> str:
     """Which of these programs has not been run well; empty if all have.
 
     outcomes: of those that ended, why not well, or nothing. None where nobody runs programs: they count as run.
     """
-    if outcomes is None:
+    if program_results is None:
         return ""
     for one in programs:
-        if outcome := outcomes.get(one.command, NOT_RUN):
+        if outcome := program_results.get(one.command, NOT_RUN):
             return f"waits for prepare.{one.name}: {outcome}"
     return ""

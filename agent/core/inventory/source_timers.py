@@ -18,13 +18,16 @@ class SourceTimers:
         """When the first of them is due; infinite if none is."""
         return min(self._at.values(), default=float("inf"))
 
-    def due(self, specs: Sequence[ResourceSpec], now: float) -> frozenset[Source]:
+    def take_due_sources(self, specs: Sequence[ResourceSpec], current_time: float) -> frozenset[Source]:
         """The sources that are to be looked at now; each is then put off by its time."""
         every: dict[Source, float] = {}
         for spec in specs:
             for source, seconds in spec.source_intervals:
                 every[source] = min(seconds, every.get(source, seconds))
-        self._at = {source: min(self._at.get(source, now + time), now + time) for source, time in every.items()}
-        due = frozenset(source for source, at in self._at.items() if at <= now)
-        self._at.update((source, now + every[source]) for source in due)
+        self._at = {
+            source: min(self._at.get(source, current_time + time), current_time + time)
+            for source, time in every.items()
+        }
+        due = frozenset(source for source, at in self._at.items() if at <= current_time)
+        self._at.update((source, current_time + every[source]) for source in due)
         return due

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from agent.core.inventory.candidate import Candidate
 from agent.core.inventory.device import Device, DeviceList, HostDevice
 from agent.core.language.value import OperandError, ValueType, is_equal, parse_operand
-from agent.core.lists.list_builder import offered
-from agent.core.lists.resource_names import Offers
+from agent.core.lists.list_builder import make_device
+from agent.core.lists.resource_names import ResourceCandidates
 
 
 class ResourceDevice(NamedTuple):
@@ -19,14 +19,16 @@ class ResourceDevice(NamedTuple):
     device: Device
 
 
-def find_devices(name: str, lists: Iterable[DeviceList], offers: Offers) -> list[ResourceDevice]:
+def find_devices(name: str, lists: Iterable[DeviceList], offers: ResourceCandidates) -> list[ResourceDevice]:
     """The devices that a name means: an id of the kubelet's or the device's own, a place, or what a host device of it
     is called; else the one whose id begins so.
 
     One that is in no list by itself, because slots give it, is one too.
     """
     all_lists = tuple(lists)
-    by_id = [ResourceDevice(one.resource, found[0]) for one in all_lists if (found := one.find(name)) is not None]
+    by_id = [
+        ResourceDevice(one.resource, found[0]) for one in all_lists if (found := one.find_device(name)) is not None
+    ]
     if by_id:
         return by_id
     listed = [ResourceDevice(one.resource, device) for one in all_lists for device in one.devices]
@@ -38,12 +40,12 @@ def find_devices(name: str, lists: Iterable[DeviceList], offers: Offers) -> list
     return begun if len(begun) == 1 else []
 
 
-def _by_host(name: str, listed: Iterable[ResourceDevice], offers: Offers) -> Iterator[ResourceDevice]:
+def _by_host(name: str, listed: Iterable[ResourceDevice], offers: ResourceCandidates) -> Iterator[ResourceDevice]:
     meant = [
         (resource, candidate)
         for (resource, _), found in offers.items()
         for candidate in found.values()
-        if any(_is_called(host, name) for host in candidate.hosts)
+        if any(_is_called(host, name) for host in candidate.host_devices)
     ]
     if not meant:
         return
@@ -55,7 +57,7 @@ def _by_host(name: str, listed: Iterable[ResourceDevice], offers: Offers) -> Ite
 
 
 def _alone(candidate: Candidate) -> Device:
-    return offered(candidate, candidate.ids[0] if candidate.ids else candidate.device.name, candidate.shares)
+    return make_device(candidate, candidate.ids[0] if candidate.ids else candidate.device.name, candidate.shares)
 
 
 def _is_called(host: HostDevice, name: str) -> bool:

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from agent.core.inventory.device import Health, unhealthy
+from agent.core.inventory.device import Health, make_unhealthy
 from agent.core.lists.list_builder import ListBuilder
 from agent.core.lists.list_inputs import ListInputs
 
 
-def held_as(holder: str) -> str:
+def format_iommu_reason(holder: str) -> str:
     """Why no other pod can have a device of whose group a pod holds a function."""
     return f"a pod holds its IOMMU group, as {holder}"
 
@@ -27,23 +27,25 @@ def apply_iommu_exclusion(drafts: Mapping[str, ListBuilder], present: ListInputs
     Return the keys of all host devices that a listed device shuts, held or not.
     """
     confirmed = present.confirmed_ids
-    tied = frozenset(key for draft in drafts.values() for device in draft.shutting for key in device.shuts)
+    tied = frozenset(
+        key for draft in drafts.values() for device in draft.exclusive_devices for key in device.exclusive_keys
+    )
     if not tied:
         return tied
     has: dict[str, str] = {}
     shut: dict[str, str] = {}
     for name, draft in drafts.items():
-        for device in draft.devices():
-            if (device.shuts or not tied.isdisjoint(device.keys)) and confirmed.holds(device):
-                for known, keys in ((has, device.keys), (shut, device.shuts)):
+        for device in draft.list_devices():
+            if (device.exclusive_keys or not tied.isdisjoint(device.keys)) and confirmed.is_held(device):
+                for known, keys in ((has, device.keys), (shut, device.exclusive_keys)):
                     for key in keys:
                         known.setdefault(key, f"{name} {device.id}")
     for draft in drafts.values() if has else ():
-        for devices in (draft.settled, draft.added):
+        for devices in (draft.present_devices, draft.added_devices):
             for index, device in enumerate(devices):
                 holders = [shut[key] for key in device.keys if key in shut]
-                holders += [has[key] for key in device.shuts if key in has]
-                if holders and device.health is Health.HEALTHY and not confirmed.holds(device):
-                    devices[index] = unhealthy(device, held_as(holders[0]), gone_since=None)
-                    draft.unchanged, draft.unsettled = False, True
+                holders += [has[key] for key in device.exclusive_keys if key in has]
+                if holders and device.health is Health.HEALTHY and not confirmed.is_held(device):
+                    devices[index] = make_unhealthy(device, format_iommu_reason(holders[0]), absent_since=None)
+                    draft.is_unchanged, draft.has_other_inputs = False, True
     return tied

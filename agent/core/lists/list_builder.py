@@ -11,18 +11,18 @@ from bisect import insort
 from collections.abc import Iterable, Iterator, Sequence
 from math import inf
 
-from agent.core.inventory.candidate import UNKNOWN, Candidate
-from agent.core.inventory.device import Device, Health, Member, ShareBase, list_order, unhealthy
-from agent.core.inventory.hardware import hardware, is_node
+from agent.core.inventory.candidate import UNKNOWN_SHARES, Candidate
+from agent.core.inventory.device import Device, Health, Member, ShareBase, make_list_sort_key, make_unhealthy
+from agent.core.inventory.hardware import identify_hardware, is_device_node
 from agent.core.inventory.inventory import Inventory
 from agent.core.lists.list_inputs import HeldIds, ListInputs
-from agent.core.lists.missing_members import find_missing_members, said
+from agent.core.lists.missing_members import find_missing_members, format_missing_members
 from agent.core.reason import Reason
 from agent.core.struct import MutableStruct, field, replace
 
-RETIRED = "taken out by configuration"
-ABSENT = "absent"
-SLOT_KEY = "slot:"  # how the keys of slots begin, which are no host devices
+RETIRED_REASON = "taken out by configuration"
+ABSENT_REASON = "absent"
+SLOT_KEY_PREFIX = "slot:"  # how the keys of slots begin, which are no host devices
 
 
 class ListBuilder(MutableStruct):
@@ -42,54 +42,62 @@ class ListBuilder(MutableStruct):
     """
 
     resource: str
-    written: str = ""
-    settled: list[Device] = field(default_factory=list)
-    added: list[Device] = field(default_factory=list)
-    gone: dict[ShareBase, Device] = field(default_factory=dict)
-    leaving: list[Device] = field(default_factory=list)
-    freed: list[Device] = field(default_factory=list)
-    newcomers: dict[str, Candidate] = field(default_factory=dict)
-    known: dict[str, str] = field(default_factory=dict)
-    doubtful: dict[str, list[ShareBase]] = field(default_factory=dict)
-    unchanged: bool = False
-    unsettled: bool = False
-    known_shutting: tuple[Device, ...] | None = None
+    written_name: str = ""
+    present_devices: list[Device] = field(default_factory=list)
+    added_devices: list[Device] = field(default_factory=list)
+    absent_devices: dict[ShareBase, Device] = field(default_factory=dict)
+    retiring_devices: list[Device] = field(default_factory=list)
+    removed_devices: list[Device] = field(default_factory=list)
+    new_candidates: dict[str, Candidate] = field(default_factory=dict)
+    previous_ids: dict[str, str] = field(default_factory=dict)
+    possible_devices: dict[str, list[ShareBase]] = field(default_factory=dict)
+    is_unchanged: bool = False
+    has_other_inputs: bool = False
+    known_exclusive_devices: tuple[Device, ...] | None = None
 
     @property
-    def shutting(self) -> tuple[Device, ...]:
+    def exclusive_devices(self) -> tuple[Device, ...]:
         """The devices that keep others from pods while one has them."""
-        if self.known_shutting is not None:
-            return self.known_shutting
-        return tuple(device for device in self.devices() if device.shuts)
+        if self.known_exclusive_devices is not None:
+            return self.known_exclusive_devices
+        return tuple(device for device in self.list_devices() if device.exclusive_keys)
 
-    def gather(self) -> None:
+    def merge_added_devices(self) -> None:
         """Put those that were added among the others."""
-        self.settled = in_order(self.settled, self.added)
-        self.added = []
+        self.present_devices = merge_in_order(self.present_devices, self.added_devices)
+        self.added_devices = []
 
-    def devices(self) -> Iterator[Device]:
+    def list_devices(self) -> Iterator[Device]:
         """All that are in it by now; of two that are in each other's way the one that gives way first."""
-        yield from self.leaving
-        yield from self.gone.values()
-        yield from self.settled
-        yield from self.added
+        yield from self.retiring_devices
+        yield from self.absent_devices.values()
+        yield from self.present_devices
+        yield from self.added_devices
 
-    def leave(self, device: Device, reason: str, held: HeldIds) -> None:
+    def retire(self, device: Device, reason: str, held: HeldIds) -> None:
         """Offer a device no more: it stays as far as a pod may hold it."""
-        part = held.part(device)
+        part = held.find_held_part(device)
         if part is None:
-            self.freed.append(device)
+            self.removed_devices.append(device)
         else:
-            self.leaving.append(unhealthy(part, reason, gone_since=None))
+            self.retiring_devices.append(make_unhealthy(part, reason, absent_since=None))
 
-    def remainder(self) -> list[Device]:
+    def list_retiring_parts(self) -> list[Device]:
         """What of those that leave is not offered under the same ids."""
-        if not self.leaving:
+        if not self.retiring_devices:
             return []
-        ids = {device.id for device in self.leaving}
-        offered = (device for device in (*self.settled, *self.added, *self.gone.values()) if device.id in ids)
-        covered = {device.form: device.shares or 1 for device in offered}
-        return [part for device in self.leaving if (part := _above(device, covered.get(device.form, 0))) is not None]
+        ids = {device.id for device in self.retiring_devices}
+        offered = (
+            device
+            for device in (*self.present_devices, *self.added_devices, *self.absent_devices.values())
+            if device.id in ids
+        )
+        covered = {device.share_base: device.shares or 1 for device in offered}
+        return [
+            part
+            for device in self.retiring_devices
+            if (part := _above(device, covered.get(device.share_base, 0))) is not None
+        ]
 
 
 def start_list(
@@ -111,16 +119,16 @@ def start_list(
         settled: devices that are known to be in their place, in list order; their candidates are not among the others.
         written: the name as its entry writes it, if that has words.
     """
-    made = ListBuilder(resource, written, [*settled], newcomers=candidates)
-    there = made.added if settled else made.settled
+    made = ListBuilder(resource, written, [*settled], new_candidates=candidates)
+    there = made.added_devices if settled else made.present_devices
     others: list[Device] = []
     for device in devices:
         candidate = candidates.get(device.key)
         if (
             candidate is not None
-            and candidate.is_known(device)
-            and device.stamp == candidate.device.stamp
-            and device.mark == candidate.mark
+            and candidate.has_id_of(device)
+            and device.instance_id == candidate.device.instance_id
+            and device.share_mark == candidate.share_mark
             and not device.first_share
         ):
             del candidates[device.key]
@@ -132,24 +140,24 @@ def start_list(
     return made
 
 
-def retired(resource: str, devices: Iterable[Device], held: HeldIds) -> ListBuilder:
+def retire_resource(resource: str, devices: Iterable[Device], held: HeldIds) -> ListBuilder:
     """The draft of a resource that has no entry any more."""
     made = ListBuilder(resource)
     for device in devices:
-        made.leave(device, RETIRED, held)
+        made.retire(device, RETIRED_REASON, held)
     return made
 
 
-def in_order(devices: list[Device], others: Sequence[Device]) -> list[Device]:
+def merge_in_order(devices: list[Device], others: Sequence[Device]) -> list[Device]:
     """All in list order, in which `devices` are already: a few others are put in place, many are sorted in."""
     if len(others) * 16 > len(devices):
-        return sorted((*devices, *others), key=list_order)
+        return sorted((*devices, *others), key=make_list_sort_key)
     for device in others:
-        insort(devices, device, key=list_order)
+        insort(devices, device, key=make_list_sort_key)
     return devices
 
 
-def offered(
+def make_device(
     candidate: Candidate,
     id: str,  # noqa: A002  the API's own word
     shares: int | None,
@@ -157,7 +165,7 @@ def offered(
     missing: tuple[Member, ...] = (),
 ) -> Device:
     """The device that a candidate makes under an id, which the member at the place `lead` gave, in so many shares."""
-    reason = Reason.of(said(missing)) or candidate.trouble
+    reason = Reason.of(format_missing_members(missing)) or candidate.reason
     return Device(
         id=id,
         place=candidate.device.place,
@@ -167,57 +175,63 @@ def offered(
         numa=candidate.numa,
         shares=shares,
         nodes=candidate.nodes,
-        stamp=candidate.device.stamp,
+        instance_id=candidate.device.instance_id,
         members=candidate.members,
         missing_members=missing,
         lead="" if lead == candidate.device.place else lead,
-        grouping=candidate.digest,
-        suffix=candidate.suffix,
-        shuts=candidate.shuts,
-        carried=candidate.carried,
+        grouping_digest=candidate.grouping_digest,
+        share_suffix=candidate.share_suffix,
+        exclusive_keys=candidate.exclusive_keys,
+        moved_words=candidate.moved_words,
     )
 
 
 def update_device(made: ListBuilder, device: Device, candidate: Candidate, present: ListInputs) -> Device:
     """The device as it is now, under the id it had; the same object if nothing changed. Shares too many leave."""
-    shares = candidate.shares if candidate.shares != UNKNOWN else device.shares
+    shares = candidate.shares if candidate.shares != UNKNOWN_SHARES else device.shares
     grouped = bool(device.members or candidate.members)
-    missing = find_missing_members(device, candidate, present.look, held=present.held.holds(device)) if grouped else ()
-    shuts = candidate.shuts
-    if device.shuts != shuts and present.confirmed_ids.holds(device):  # the pod still has what it was granted
-        shuts = tuple(dict.fromkeys((*shuts, *device.shuts)))
-    made.unsettled |= bool(missing) or shuts != candidate.shuts
-    digest = device.grouping if missing else candidate.digest
+    missing = (
+        find_missing_members(device, candidate, present.inventory, is_held=present.held_ids.is_held(device))
+        if grouped
+        else ()
+    )
+    shuts = candidate.exclusive_keys
+    if device.exclusive_keys != shuts and present.confirmed_ids.is_held(
+        device
+    ):  # the pod still has what it was granted
+        shuts = tuple(dict.fromkeys((*shuts, *device.exclusive_keys)))
+    made.has_other_inputs |= bool(missing) or shuts != candidate.exclusive_keys
+    digest = device.grouping_digest if missing else candidate.grouping_digest
     if (
-        device.reason == (Reason.of(said(missing)) or candidate.trouble)
+        device.reason == (Reason.of(format_missing_members(missing)) or candidate.reason)
         and device.nodes == candidate.nodes
         and device.numa == candidate.numa
         and device.shares == shares
-        and device.stamp == candidate.device.stamp
+        and device.instance_id == candidate.device.instance_id
         and device.key == candidate.device.key
         and device.place == candidate.device.place
         and device.members == candidate.members
         and device.missing_members == missing
-        and device.grouping == digest
-        and device.shuts == shuts
-        and device.carried == candidate.carried
-        and device.gone_since is None
+        and device.grouping_digest == digest
+        and device.exclusive_keys == shuts
+        and device.moved_words == candidate.moved_words
+        and device.absent_since is None
     ):
         return device
     if device.shares is not None and shares is not None and device.shares > shares:
-        made.leave(replace(device, first_share=shares), _fewer(shares), present.held)
+        made.retire(replace(device, first_share=shares), _fewer(shares), present.held_ids)
     lead = device.lead or device.place if candidate.members else ""
-    now = offered(candidate, device.id, shares, lead, missing)
-    return replace(now, grouping=digest, shuts=shuts, contested=device.contested)
+    now = make_device(candidate, device.id, shares, lead, missing)
+    return replace(now, grouping_digest=digest, exclusive_keys=shuts, has_contested_id=device.has_contested_id)
 
 
 def keep_absent(made: ListBuilder, device: Device, reason: str, present: ListInputs) -> bool:
     """Keep a device that the host does not show, unless it may be forgotten."""
-    if present.forgets(device):
-        made.freed.append(device)
+    if present.must_forget(device):
+        made.removed_devices.append(device)
         return False
-    since = present.now if device.gone_since is None else device.gone_since
-    made.gone[device.form] = unhealthy(device, reason, gone_since=since)
+    since = present.current_time if device.absent_since is None else device.absent_since
+    made.absent_devices[device.share_base] = make_unhealthy(device, reason, absent_since=since)
     return True
 
 
@@ -227,22 +241,22 @@ def may_be_same(device: Device, candidate: Candidate) -> bool:
     A node that is called as one was has to be the same hardware. Anything else is what has its id, unless two were
     there that would have it.
     """
-    if not is_node(device) or device.id not in candidate.by_name:
-        return not device.contested or not set(device.places).isdisjoint(candidate.places)
-    before, now = map(hardware, device.parts), list(map(hardware, candidate.hosts))
-    return any(one.may_be(other) for one in before for other in now)
+    if not is_device_node(device) or device.id not in candidate.ids_from_name:
+        return not device.has_contested_id or not set(device.places).isdisjoint(candidate.places)
+    before, now = map(identify_hardware, device.host_parts), list(map(identify_hardware, candidate.host_devices))
+    return any(one.may_equal(other) for one in before for other in now)
 
 
 def _judge(made: ListBuilder, devices: list[Device], present: ListInputs) -> None:
     """What becomes of devices that are not simply where they were under the same key."""
     places: dict[str, dict[str, Candidate]] = {}
-    for key in sorted(made.newcomers):
-        for place in made.newcomers[key].places:
-            places.setdefault(place, {})[key] = made.newcomers[key]
+    for key in sorted(made.new_candidates):
+        for place in made.new_candidates[key].places:
+            places.setdefault(place, {})[key] = made.new_candidates[key]
     left = {place for device in devices for place in device.places}
     filled = {
         place
-        for there in (made.settled, made.added)
+        for there in (made.present_devices, made.added_devices)
         for device in there
         if device.place in left or device.members or device.missing_members
         for place in device.places
@@ -250,39 +264,41 @@ def _judge(made: ListBuilder, devices: list[Device], present: ListInputs) -> Non
     filled.update(places)
     taken: set[str] = set()
     # Of several that were in one place the last to go comes first.
-    for device in sorted(devices, key=lambda device: -inf if device.gone_since is None else -device.gone_since):
-        held = present.held.holds(device)
+    for device in sorted(devices, key=lambda device: -inf if device.absent_since is None else -device.absent_since):
+        held = present.held_ids.is_held(device)
         there = (one for place in device.places for key, one in places.get(place, {}).items() if key not in taken)
         here = [one for one in there if not held or may_be_same(device, one)]
-        same = next((one for one in here if one.is_known(device)), None)
-        doubt = next((one for one in here if one.may_be(device)), None)
-        if device.first_share or (same is not None and same.mark != device.mark):
-            made.leave(device, _why_less(device, present.look), present.held)
+        same = next((one for one in here if one.has_id_of(device)), None)
+        doubt = next((one for one in here if one.may_get_id_of(device)), None)
+        if device.first_share or (same is not None and same.share_mark != device.share_mark):
+            made.retire(device, _why_less(device, present.inventory), present.held_ids)
             if same is not None and not held:
                 taken.add(same.device.key)
-                made.known[same.device.key] = device.id
+                made.previous_ids[same.device.key] = device.id
         elif same is not None:
             taken.add(same.device.key)
-            if present.has_some(device):
-                del made.newcomers[same.device.key]
-                made.added.append(update_device(made, device, same, present))
-            elif keep_absent(made, device, ABSENT, present):
-                made.known[same.device.key] = device.id
+            if present.is_any_member_present(device):
+                del made.new_candidates[same.device.key]
+                made.added_devices.append(update_device(made, device, same, present))
+            elif keep_absent(made, device, ABSENT_REASON, present):
+                made.previous_ids[same.device.key] = device.id
         elif doubt is not None:
-            if keep_absent(made, device, f"it has no id now: {doubt.unnamed}", present):
-                made.doubtful.setdefault(doubt.device.key, []).append(device.form)
-        elif present.has(device) or device.key.startswith(SLOT_KEY):
-            made.leave(device, _why_not(device, made, present.look), present.held)
+            if keep_absent(made, device, f"it has no id now: {doubt.missing_id_reason}", present):
+                made.possible_devices.setdefault(doubt.device.key, []).append(device.share_base)
+        elif present.is_present(device) or device.key.startswith(SLOT_KEY_PREFIX):
+            made.retire(device, _why_not(device, made, present.inventory), present.held_ids)
         else:
             other = not filled.isdisjoint(device.places)
-            keep_absent(made, device, f"{ABSENT}: other hardware is in its place" if other else ABSENT, present)
+            keep_absent(
+                made, device, f"{ABSENT_REASON}: other hardware is in its place" if other else ABSENT_REASON, present
+            )
 
 
 def _why_less(device: Device, look: Inventory) -> str:
     """Why a device is not offered as it was divided."""
-    found = look.candidate(device.key)
-    fewer = found is not None and found.mark == device.mark and device.id in found.ids and found.shares
-    return _fewer(fewer) if fewer else RETIRED
+    found = look.get_candidate(device.key)
+    fewer = found is not None and found.share_mark == device.share_mark and device.id in found.ids and found.shares
+    return _fewer(fewer) if fewer else RETIRED_REASON
 
 
 def _fewer(shares: int) -> str:
@@ -291,18 +307,18 @@ def _fewer(shares: int) -> str:
 
 def _why_not(device: Device, made: ListBuilder, look: Inventory) -> str:
     """Why a device that is there is not offered any more."""
-    if device.key.startswith(SLOT_KEY):
-        return RETIRED
-    found = look.candidate(device.key)
+    if device.key.startswith(SLOT_KEY_PREFIX):
+        return RETIRED_REASON
+    found = look.get_candidate(device.key)
     if found is None:
-        here = {made.resource, made.written}
-        refusal = next((one for one in look.sightings[device.key].refusals if one.resource in here), None)
+        here = {made.resource, made.written_name}
+        refusal = next((one for one in look.match_results[device.key].mismatches if one.resource in here), None)
         if refusal is None:
             return "no longer offered: no entry looks for it"
-        return f"no longer offered: {refusal.address} = {refusal.written}, here {refusal.here}"
-    if found.resource not in {made.resource, made.written}:
+        return f"no longer offered: {refusal.address} = {refusal.source_text}, here {refusal.facts_text}"
+    if found.resource not in {made.resource, made.written_name}:
         return f"no longer offered: it is {found.resource} now"
-    return "no longer offered: " + (found.waits or f"its id is {next(iter(found.ids), 'unknown')} now")
+    return "no longer offered: " + (found.not_ready_reason or f"its id is {next(iter(found.ids), 'unknown')} now")
 
 
 def _above(device: Device, share: int) -> Device | None:

@@ -28,15 +28,17 @@ class HeldIds:
                 shares.setdefault(form, []).append(share)
         return shares
 
-    def holds(self, device: Device) -> bool:
+    def is_held(self, device: Device) -> bool:
         """Whether a pod may hold the device, or any share of its id, those that it does not offer now included."""
-        return device.id in self.ids if device.shares is None else device.form in self._shares
+        return device.id in self.ids if device.shares is None else device.share_base in self._shares
 
-    def part(self, device: Device) -> Device | None:
+    def find_held_part(self, device: Device) -> Device | None:
         """The device with its shares up to the highest that is held; none if none of them is."""
         if device.shares is None:
             return device if device.id in self.ids else None
-        shares = (share for share in self._shares.get(device.form, ()) if device.first_share <= share < device.shares)
+        shares = (
+            share for share in self._shares.get(device.share_base, ()) if device.first_share <= share < device.shares
+        )
         highest = max(shares, default=None)
         if highest is None:
             return None
@@ -50,35 +52,35 @@ class ListInputs(Struct):
     confirmed_ids: those of them that were granted or named by PodResources. These exclude others.
     """
 
-    look: Inventory
-    held: HeldIds
-    now: float
+    inventory: Inventory
+    held_ids: HeldIds
+    current_time: float
     confirmed_ids: HeldIds
 
-    def has(self, device: Device) -> bool:
+    def is_present(self, device: Device) -> bool:
         """Whether the very thing that was listed is still on the host, whoever takes it now.
 
         Of several host devices that is the one whose words stand for them.
         """
-        return self._has(device.key, device.place, device.stamp)
+        return self._is_present(device.key, device.place, device.instance_id)
 
-    def has_some(self, device: Device) -> bool:
+    def is_any_member_present(self, device: Device) -> bool:
         """Whether any of the host devices that were listed as this is still on the host."""
         if not device.members:
-            return self.has(device)
-        return any(self._has(member.key, member.place, member.stamp) for member in device.members)
+            return self.is_present(device)
+        return any(self._is_present(member.key, member.place, member.instance_id) for member in device.members)
 
-    def _has(self, key: str, place: str, stamp: str) -> bool:
-        sighting = self.look.sightings.get(key)
+    def _is_present(self, key: str, place: str, stamp: str) -> bool:
+        sighting = self.inventory.match_results.get(key)
         if sighting is None:
             return False
-        here = [host.stamp for host in sighting.devices if host.place == place]
+        here = [host.instance_id for host in sighting.devices if host.place == place]
         return not here or stamp in here  # by another name, or of another source, its stamp cannot be compared
 
-    def forgets(self, device: Device) -> bool:
+    def must_forget(self, device: Device) -> bool:
         """Whether a device has been gone for so long that it leaves its list."""
         return (
-            device.gone_since is not None
-            and self.now >= device.gone_since + FORGET_SECONDS
-            and not self.held.holds(device)
+            device.absent_since is not None
+            and self.current_time >= device.absent_since + FORGET_SECONDS
+            and not self.held_ids.is_held(device)
         )

@@ -17,28 +17,30 @@ class WithheldTopology(NamedTuple):
     all or of none.
     """
 
-    having: int
-    lacking: tuple[str, ...]
+    device_count: int
+    ids_without_node: tuple[str, ...]
 
     @property
-    def said(self) -> str:
+    def text(self) -> str:
         """The same in words."""
-        lacking, having = len(self.lacking), self.having
-        names = ", ".join(self.lacking[:_NAMED]) + (f" and {lacking - _NAMED} more" if lacking > _NAMED else "")
+        lacking, having = len(self.ids_without_node), self.device_count
+        names = ", ".join(self.ids_without_node[:_NAMED]) + (
+            f" and {lacking - _NAMED} more" if lacking > _NAMED else ""
+        )
         return (
             f"{names} {'has' if lacking == 1 else 'have'} no NUMA node, so that of the {having} "
             f"other{'s' * (having != 1)} is not told to the kubelet"
         )
 
 
-def silence(snapshot: DeviceList, look: Inventory) -> WithheldTopology | None:
+def find_withheld_topology(device_list: DeviceList, inventory: Inventory) -> WithheldTopology | None:
     """Why no NUMA node is told of a list, where some of its devices have one; None if it is told, or none has any."""
-    if any(device.numa for device in snapshot.devices):
+    if any(device.numa for device in device_list.devices):
         return None
-    own = (found for (name, _), found in look.candidates().items() if name == snapshot.resource)
+    own = (found for (name, _), found in inventory.get_resource_candidates().items() if name == device_list.resource)
     if not any(candidate.numa for found in own for candidate in found.values()):
         return None
-    found = [(device, look.candidate(device.key)) for device in snapshot.devices]
+    found = [(device, inventory.get_candidate(device.key)) for device in device_list.devices]
     lacking = tuple(device.id for device, candidate in found if candidate is None or not candidate.numa)
     having = len(found) - len(lacking)
     return WithheldTopology(having, lacking) if having else None

@@ -15,24 +15,24 @@ from agent.core.inventory.device import Device, DeviceList
 from agent.core.language.value import make_sort_key
 from agent.core.struct import MutableStruct, Struct, replace
 
-NAMES_LIMIT = 64  # names of one entry
+MAX_NAMES = 64  # names of one entry
 EMPTY_SECONDS = 600.0  # how long a name with no device stays
 
-Offers = Mapping[tuple[str, str], Mapping[str, Candidate]]  # by resource and name as written, then by key
+ResourceCandidates = Mapping[tuple[str, str], Mapping[str, Candidate]]  # by resource and name as written, then by key
 _NONE: Mapping[str, Candidate] = {}
 
 
 class GeneratedName(Struct):
     """One of the names of an entry: the name as written there, and since when (monotonic) nothing wants it."""
 
-    written: str
+    written_name: str
     empty_since: float | None = None
 
-    def empty(self, now: float) -> GeneratedName:
+    def mark_empty(self, now: float) -> GeneratedName:
         """The same name, which has no device now."""
         return self if self.empty_since is not None else replace(self, empty_since=now)
 
-    def lasts(self, now: float) -> bool:
+    def is_retained(self, now: float) -> bool:
         """Whether it stays although it is empty."""
         return self.empty_since is None or now < self.empty_since + EMPTY_SECONDS
 
@@ -46,17 +46,17 @@ class ResourceNames(MutableStruct):
     fanned: those that came out of words.
     """
 
-    written: dict[str, str]
+    written_names: dict[str, str]
     candidates: dict[str, Mapping[str, Candidate]]
-    left_out: list[tuple[Candidate, str]]
-    fanned: dict[str, GeneratedName]
+    unlisted_candidates: list[tuple[Candidate, str]]
+    generated_names: dict[str, GeneratedName]
 
 
-def map_names_to_entries(specs: Sequence[ResourceSpec], fanned: Mapping[str, GeneratedName]) -> dict[str, str]:
+def map_names_to_entries(specs: Sequence[ResourceSpec], generated_names: Mapping[str, GeneratedName]) -> dict[str, str]:
     """Every resource in file order, with its name as its entry writes it; empty where that has no words."""
     by_entry: dict[str, list[str]] = {}
-    for name, owned in fanned.items():
-        by_entry.setdefault(owned.written, []).append(name)
+    for name, owned in generated_names.items():
+        by_entry.setdefault(owned.written_name, []).append(name)
     written: dict[str, str] = {}
     for spec in specs:
         if spec.is_addition:
@@ -68,21 +68,21 @@ def map_names_to_entries(specs: Sequence[ResourceSpec], fanned: Mapping[str, Gen
     return written
 
 
-def share_out(
-    offers: Offers,
+def assign_candidates(
+    candidates: ResourceCandidates,
     specs: Sequence[ResourceSpec],
     previous: Mapping[str, DeviceList],
-    fanned: Mapping[str, GeneratedName],
-    now: float,
+    generated_names: Mapping[str, GeneratedName],
+    current_time: float,
 ) -> ResourceNames:
     """Every resource that there is now, with what is offered to it.
 
     Args:
-        offers: the candidates of a look.
+        candidates: the candidates of a look.
         specs: the entries, in file order.
         previous: the lists as last told.
-        fanned: the names that came out of words before.
-        now: monotonic seconds.
+        generated_names: the names that came out of words before.
+        current_time: monotonic seconds.
     """
     static = {spec.name for spec in specs if spec.name_template is None and not spec.is_addition}
     texts = {spec.name: spec.name_template for spec in specs if spec.name_template is not None}
@@ -90,25 +90,27 @@ def share_out(
     if texts:
         known = {
             name: known
-            for name, known in fanned.items()
-            if known.written in texts
+            for name, known in generated_names.items()
+            if known.written_name in texts
             and name not in static
-            and ((name, known.written) in offers or known.lasts(now) or _devices(previous, name))
+            and (
+                (name, known.written_name) in candidates or known.is_retained(current_time) or _devices(previous, name)
+            )
         }
-        names.fanned = {**known, **_new(offers, texts, known, static, names.left_out)}
-    names.written = map_names_to_entries(specs, names.fanned)
-    names.candidates = {name: offers.get((name, written), _NONE) for name, written in names.written.items()}
-    for (name, written), found in offers.items() if texts else ():
+        names.generated_names = {**known, **_new(candidates, texts, known, static, names.unlisted_candidates)}
+    names.written_names = map_names_to_entries(specs, names.generated_names)
+    names.candidates = {name: candidates.get((name, written), _NONE) for name, written in names.written_names.items()}
+    for (name, written), found in candidates.items() if texts else ():
         if name in texts:
             _send_home(found, names, previous)
-        elif names.written.get(name, written) != written:
-            said = f"{name} belongs to {names.written[name] or 'the entry of that name'}"
-            names.left_out += [(candidate, said) for candidate in found.values()]
+        elif names.written_names.get(name, written) != written:
+            said = f"{name} belongs to {names.written_names[name] or 'the entry of that name'}"
+            names.unlisted_candidates += [(candidate, said) for candidate in found.values()]
     return names
 
 
 def _new(
-    offers: Offers,
+    offers: ResourceCandidates,
     texts: Iterable[str],
     known: Mapping[str, GeneratedName],
     static: Iterable[str],
@@ -119,15 +121,15 @@ def _new(
     fresh: dict[str, GeneratedName] = {}
     count = dict.fromkeys(order, 0)
     for owned in known.values():
-        count[owned.written] += 1
+        count[owned.written_name] += 1
     for name, written in sorted(offers, key=lambda offer: (order.get(offer[1], -1), make_sort_key(offer[0]))):
         if not written or name == written or name in known or name in fresh or name in static:
             continue
-        if count[written] < NAMES_LIMIT:
+        if count[written] < MAX_NAMES:
             count[written] += 1
             fresh[name] = GeneratedName(written)
         else:
-            why = f"{written} has {NAMES_LIMIT} names already, and {name} would be one more"
+            why = f"{written} has {MAX_NAMES} names already, and {name} would be one more"
             left_out += [(candidate, why) for candidate in offers[name, written].values()]
     return fresh
 
@@ -136,17 +138,17 @@ def _send_home(found: Mapping[str, Candidate], names: ResourceNames, previous: M
     """Give candidates that wait, and so have no name now, to the list in which they are; others join none."""
     homes: dict[str, list[tuple[str, Device]]] = {}
     waiting = {place for candidate in found.values() for place in candidate.places}
-    written = next(candidate.written for candidate in found.values())
-    for name, owner in names.written.items():
+    written = next(candidate.written_name for candidate in found.values())
+    for name, owner in names.written_names.items():
         for device in previous[name].devices if owner == written and name in previous else ():
             for place in waiting.intersection(device.places):
                 homes.setdefault(place, []).append((name, device))
     sent: dict[str, dict[str, Candidate]] = {}
     for key, candidate in found.items():
         here = [home for place in candidate.places for home in homes.get(place, ())]
-        home = next((name for name, device in here if candidate.is_known(device)), here[0][0] if here else None)
+        home = next((name for name, device in here if candidate.has_id_of(device)), here[0][0] if here else None)
         if home is None:
-            names.left_out.append((candidate, candidate.waits))
+            names.unlisted_candidates.append((candidate, candidate.not_ready_reason))
         else:
             sent.setdefault(home, {})[key] = candidate
     for home, more in sent.items():

@@ -10,8 +10,8 @@ from typing import NamedTuple
 from agent.core.inventory.device import Device, DeviceList, Health
 from agent.core.struct import Struct
 
-BLIP = "gone and back between two looks: who had it open has it no more"
-STORM = 10  # more changes of one resource at once than this are one line
+BLIP_REASON = "gone and back between two looks: who had it open has it no more"
+MAX_TRANSITION_LINES = 10  # more changes of one resource at once than this are one line
 
 
 class Transition(Struct):
@@ -24,36 +24,36 @@ class Transition(Struct):
 
     resource: str
     id: str
-    old: Health | None
-    new: Health | None
+    old_health: Health | None
+    new_health: Health | None
     reason: str
     place: str = ""
     key: str = ""
     check: str = ""
 
     @property
-    def blip(self) -> bool:
+    def is_blip(self) -> bool:
         """Whether it was gone for so short a time that no list says so."""
-        return self.old is self.new is Health.HEALTHY
+        return self.old_health is self.new_health is Health.HEALTHY
 
     def __str__(self) -> str:
         """`resource id: old → new: reason`."""
-        old = self.old.value if self.old else "new"
-        new = self.new.value if self.new else "gone"
+        old = self.old_health.value if self.old_health else "new"
+        new = self.new_health.value if self.new_health else "gone"
         return f"{self.resource} {self.id}: {old} → {new}" + (f": {self.reason}" if self.reason else "")
 
 
-class Change(NamedTuple):
+class TransitionRecord(NamedTuple):
     """A transition as it is remembered: when (monotonic seconds), from what to what, why, and by which check."""
 
-    at: float
-    old: Health | None
-    new: Health | None
+    time: float
+    old_health: Health | None
+    new_health: Health | None
     reason: str
     check: str = ""
 
 
-def transitions(before: DeviceList, after: DeviceList) -> Iterator[Transition]:
+def find_transitions(before: DeviceList, after: DeviceList) -> Iterator[Transition]:
     """The transitions of one resource, in list order; unchanged devices give none."""
     former, later = _differing(before.devices, after.devices)
     same = set(map(id, former)).intersection(map(id, later))
@@ -71,7 +71,7 @@ def transitions(before: DeviceList, after: DeviceList) -> Iterator[Transition]:
             yield Transition(after.resource, device.id, known.health, device.health, reason, *at, check)
         elif device.health is Health.HEALTHY:
             if _replaced(known, device):
-                yield Transition(after.resource, device.id, known.health, device.health, BLIP, *at)
+                yield Transition(after.resource, device.id, known.health, device.health, BLIP_REASON, *at)
         elif known.reason != device.reason:
             yield Transition(after.resource, device.id, known.health, device.health, reason, *at, check)
     for device in old.values():
@@ -81,10 +81,10 @@ def transitions(before: DeviceList, after: DeviceList) -> Iterator[Transition]:
 
 def _replaced(before: Device, after: Device) -> bool:
     """Whether another thing stands where it or a part of it was. What was in a pod is not what it was, and the same."""
-    if before.carried or after.carried:
+    if before.moved_words or after.moved_words:
         return False
-    parts = {member.place: member.stamp for member in before.members} or {before.place: before.stamp}
-    now = {member.place: member.stamp for member in after.members} or {after.place: after.stamp}
+    parts = {member.place: member.instance_id for member in before.members} or {before.place: before.instance_id}
+    now = {member.place: member.instance_id for member in after.members} or {after.place: after.instance_id}
     return any(stamp and now.get(place, stamp) not in {stamp, ""} for place, stamp in parts.items())
 
 

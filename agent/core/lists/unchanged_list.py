@@ -24,53 +24,59 @@ class UnchangedList(Struct):
     """
 
     candidates: Mapping[str, Candidate]
-    snapshot: DeviceList
-    there: tuple[Device, ...]
-    gone: tuple[Device, ...]
-    written: str = ""
-    shutting: tuple[Device, ...] = ()
+    device_list: DeviceList
+    present_devices: tuple[Device, ...]
+    absent_devices: tuple[Device, ...]
+    written_name: str = ""
+    exclusive_devices: tuple[Device, ...] = ()
 
-    def still(self, candidates: Mapping[str, Candidate], present: ListInputs) -> bool:
+    def is_unchanged(self, candidates: Mapping[str, Candidate], present: ListInputs) -> bool:
         """Whether the list is what it was. What pods hold and the time matter only to what is gone."""
         return self.candidates is candidates and not any(
-            present.has(device) or present.forgets(device) for device in self.gone
+            present.is_present(device) or present.must_forget(device) for device in self.absent_devices
         )
 
-    def draft(self, candidates: Mapping[str, Candidate], present: ListInputs) -> ListBuilder:
+    def start_list(self, candidates: Mapping[str, Candidate], present: ListInputs) -> ListBuilder:
         """The draft with these candidates; only what differs is judged."""
-        gone = {device.form: device for device in self.gone}
-        if self.still(candidates, present):
+        gone = {device.share_base: device for device in self.absent_devices}
+        if self.is_unchanged(candidates, present):
             return ListBuilder(
-                self.snapshot.resource,
-                self.written,
-                list(self.there),
-                gone=gone,
-                unchanged=True,
-                known_shutting=self.shutting,
+                self.device_list.resource,
+                self.written_name,
+                list(self.present_devices),
+                absent_devices=gone,
+                is_unchanged=True,
+                known_exclusive_devices=self.exclusive_devices,
             )
         before = self.candidates
-        absent = {device.id for device in self.gone}
+        absent = {device.id for device in self.absent_devices}
         others = trim_common_ends(tuple(before.values()), tuple(candidates.values()))
         keys = {found.device.key for some in others for found in some}
         changed = {key for key in keys if before.get(key) is not candidates.get(key)}
         return start_list(
-            self.snapshot.resource,
+            self.device_list.resource,
             [
                 device
-                for device in self.snapshot.devices
-                if device.key in changed or (device.id in absent and device.form in gone)
+                for device in self.device_list.devices
+                if device.key in changed or (device.id in absent and device.share_base in gone)
             ],
             {key: candidates[key] for key in changed if key in candidates},
             present,
-            [device for device in self.there if device.key not in changed],
-            written=self.written,
+            [device for device in self.present_devices if device.key not in changed],
+            written=self.written_name,
         )
 
 
-def settle(candidates: Mapping[str, Candidate], made: ListBuilder, snapshot: DeviceList) -> UnchangedList | None:
+def make_unchanged_list(
+    candidates: Mapping[str, Candidate], made: ListBuilder, snapshot: DeviceList
+) -> UnchangedList | None:
     """What is known of a list that was made of this draft, to which all newcomers came; none if something leaves it."""
-    if made.leaving or made.unsettled:
+    if made.retiring_devices or made.has_other_inputs:
         return None
-    absent = {id for id, _ in made.gone}  # noqa: A001  the API's own word
-    gone = tuple(device for device in snapshot.devices if device.id in absent and device.form in made.gone)
-    return UnchangedList(candidates, snapshot, tuple(made.settled), gone, made.written, made.shutting)
+    absent = {id for id, _ in made.absent_devices}  # noqa: A001  the API's own word
+    gone = tuple(
+        device for device in snapshot.devices if device.id in absent and device.share_base in made.absent_devices
+    )
+    return UnchangedList(
+        candidates, snapshot, tuple(made.present_devices), gone, made.written_name, made.exclusive_devices
+    )

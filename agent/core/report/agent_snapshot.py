@@ -15,8 +15,8 @@ from agent.core.inventory.candidate import Candidate
 from agent.core.inventory.device import Device
 from agent.core.inventory.inventory import Inventory
 from agent.core.lists.build_lists import DeviceLists
-from agent.core.lists.resource_names import Offers
-from agent.core.lists.transitions import Change
+from agent.core.lists.resource_names import ResourceCandidates
+from agent.core.lists.transitions import TransitionRecord
 from agent.core.reason import NO_REASON, Reason, ReasonCause
 from agent.core.registration_phase import Phase
 from agent.core.struct import Struct, field, not_compared
@@ -89,7 +89,7 @@ class AgentSnapshot(Struct):
     configuration: ActiveConfigState
     specs: Sequence[ResourceSpec]
     inventory: Inventory
-    candidates: Offers
+    candidates: ResourceCandidates
     check_states: CheckStates
     lists: DeviceLists
     states: Mapping[str, ResourceState]
@@ -100,7 +100,7 @@ class AgentSnapshot(Struct):
     holders: Mapping[tuple[str, str], tuple[Holder, ...]] = field(default_factory=dict)
     holders_time: float | None = None
     pod_resources_up: bool = False
-    changes: Mapping[tuple[str, str], Sequence[Change]] = field(default_factory=dict)
+    changes: Mapping[tuple[str, str], Sequence[TransitionRecord]] = field(default_factory=dict)
     missing_devices: Mapping[str, str] = field(default_factory=dict)
     state_file_fault: Reason = NO_REASON
     kernel_log_fault: str = ""
@@ -114,14 +114,14 @@ class AgentSnapshot(Struct):
 
     def find_entry(self, resource: str) -> ResourceSpec | None:
         """The entry that a resource is of; none if it is retired."""
-        written = self.lists.written.get(resource)
+        written = self.lists.written_names.get(resource)
         if written is None:
             return None
         return next((spec for spec in self.specs if spec.name == (written or resource)), None)
 
     def find_candidate(self, resource: str, device: Device) -> Candidate | None:
         """What the last look made of a device; none if it is not there, or not offered any more."""
-        written = self.lists.written.get(resource)
+        written = self.lists.written_names.get(resource)
         return None if written is None else self.candidates.get((resource, written), {}).get(device.key)
 
 

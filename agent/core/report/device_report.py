@@ -8,7 +8,7 @@ from typing import TypeAlias
 from agent.core.grants.held_ids import Holder
 from agent.core.health.drain_overlay import Drain
 from agent.core.inventory.device import Device, DeviceList, Health
-from agent.core.lists.list_builder import SLOT_KEY
+from agent.core.lists.list_builder import SLOT_KEY_PREFIX
 from agent.core.registration_phase import Phase
 from agent.core.report.agent_snapshot import STARTING, AgentSnapshot, ResourceState, format_timestamp
 from agent.core.report.check_report import build_check_reports
@@ -37,8 +37,8 @@ def build_device_report(snapshot: AgentSnapshot, resource: str, device: Device) 
         "held_by": [
             build_holder_report(holder, ids) for holder, ids in find_holders(snapshot, resource, [device]).items()
         ],
-        "in_pod": candidate is not None and candidate.away,
-        "may_be_held": not snapshot.held_ids.isdisjoint(device.ids()),
+        "in_pod": candidate is not None and candidate.is_in_pod,
+        "may_be_held": not snapshot.held_ids.isdisjoint(device.list_ids()),
         "checks": build_check_reports(snapshot, resource, device),
     }
 
@@ -58,8 +58,8 @@ def build_resource_report(snapshot: AgentSnapshot, device_list: DeviceList, *, d
         "since": snapshot.format_time(state.since),
         "origin": str(spec.origin) if spec else None,
         "class": (spec.class_name or None) if spec else None,
-        "healthy": device_list.count(Health.HEALTHY),
-        "unhealthy": device_list.count(Health.UNHEALTHY),
+        "healthy": device_list.count_ids(Health.HEALTHY),
+        "unhealthy": device_list.count_ids(Health.UNHEALTHY),
         "in_use": None if snapshot.holders_time is None else sum(resource == name for resource, _ in snapshot.holders),
         "in_use_as_of": snapshot.format_time(snapshot.holders_time),
         "expected": expect,
@@ -83,14 +83,14 @@ def find_address(snapshot: AgentSnapshot, resource: str, device: Device) -> str:
 def find_health_time(snapshot: AgentSnapshot, resource: str, device: Device) -> float:
     """Since when a device has the health it has; at the earliest since the agent started."""
     for change in reversed(snapshot.changes.get((resource, device.id), ())):
-        if change.new is device.health and change.old is not change.new:
-            return change.at
+        if change.new_health is device.health and change.old_health is not change.new_health:
+            return change.time
     return snapshot.start_time
 
 
 def is_retiring(snapshot: AgentSnapshot, resource: str, device: Device) -> bool:
     """Whether a device is there and offered no more: it is listed only until no pod holds it."""
-    if device.gone_since is not None or device.key.startswith(SLOT_KEY):
+    if device.absent_since is not None or device.key.startswith(SLOT_KEY_PREFIX):
         return False
     return device.first_share > 0 or snapshot.find_candidate(resource, device) is None
 
@@ -99,7 +99,7 @@ def find_holders(snapshot: AgentSnapshot, resource: str, devices: Iterable[Devic
     """The containers that hold any of these devices, and the ids that they hold of them."""
     ids_by_holder: dict[Holder, list[str]] = {}
     for device in devices if snapshot.holders else ():
-        for id in device.ids():  # noqa: A001  the API's own word
+        for id in device.list_ids():  # noqa: A001  the API's own word
             for holder in snapshot.holders.get((resource, id), ()):
                 ids_by_holder.setdefault(holder, []).append(id)
     return ids_by_holder

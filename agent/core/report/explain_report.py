@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agent.core.inventory.device import Device
 from agent.core.lists.device_lookup import find_devices
-from agent.core.lists.transitions import Change
+from agent.core.lists.transitions import TransitionRecord
 from agent.core.report.agent_snapshot import AgentSnapshot, format_timestamp
 from agent.core.report.device_report import JsonObject, build_device_report, build_resource_report
 from agent.core.report.status_report import build_problem_reports
@@ -16,7 +16,7 @@ def build_explain_report(snapshot: AgentSnapshot, name: str) -> JsonObject:
     """The devices that a name means, with what happened to them; or the resource of that name; and in any case all
     that needs a person.
     """
-    lists = snapshot.lists.snapshots
+    lists = snapshot.lists.lists
     matches = [] if name in lists else find_devices(name, lists.values(), snapshot.candidates)
     return {
         "schema": SCHEMA,
@@ -43,11 +43,11 @@ def _build_history(snapshot: AgentSnapshot, resource: str, device: Device) -> li
     return [_build_change(snapshot, change, checks) for change in snapshot.changes.get((resource, device.id), ())]
 
 
-def _build_change(snapshot: AgentSnapshot, change: Change, checks: frozenset[str]) -> JsonObject:
+def _build_change(snapshot: AgentSnapshot, change: TransitionRecord, checks: frozenset[str]) -> JsonObject:
     return {
-        "time": snapshot.format_time(change.at),
-        "from": change.old.value if change.old else None,
-        "to": change.new.value if change.new else None,
+        "time": snapshot.format_time(change.time),
+        "from": change.old_health.value if change.old_health else None,
+        "to": change.new_health.value if change.new_health else None,
         "check": change.check if change.check in checks else None,
         "reason": change.reason or None,
     }

@@ -68,7 +68,7 @@ def _build_agent_metrics(snapshot: AgentSnapshot, python: str) -> Iterator[Metri
 
 
 def _build_resource_metrics(snapshot: AgentSnapshot) -> Iterator[MetricFamily]:
-    lists = snapshot.lists.snapshots
+    lists = snapshot.lists.lists
     states = {name: _get_state(snapshot, name) for name in lists}
     yield _build_gauge(
         "resource_state",
@@ -82,7 +82,7 @@ def _build_resource_metrics(snapshot: AgentSnapshot) -> Iterator[MetricFamily]:
         "resource_devices",
         "Devices as the kubelet counts them.",
         [
-            ({**_label_resource(name), "health": health.value}, device_list.count(health))
+            ({**_label_resource(name), "health": health.value}, device_list.count_ids(health))
             for name, device_list in lists.items()
             for health in Health
         ],
@@ -105,7 +105,7 @@ def _build_resource_metrics(snapshot: AgentSnapshot) -> Iterator[MetricFamily]:
 
 
 def _build_device_metrics(snapshot: AgentSnapshot, options: SeriesOptions) -> Iterator[MetricFamily]:
-    lists = snapshot.lists.snapshots.values()
+    lists = snapshot.lists.lists.values()
     devices = [
         (device_list.resource, device) for device_list in lists for device in device_list.devices[: options.max_devices]
     ]
@@ -142,7 +142,7 @@ def _build_device_metrics(snapshot: AgentSnapshot, options: SeriesOptions) -> It
 
 
 def _build_pod_samples(snapshot: AgentSnapshot, name: str, device: Device) -> Iterator[Sample]:
-    for id in device.ids():  # noqa: A001  the API's own word
+    for id in device.list_ids():  # noqa: A001  the API's own word
         for holder in snapshot.holders.get((name, id), ()):
             yield (
                 {
@@ -166,7 +166,7 @@ def _build_check_samples(snapshot: AgentSnapshot, name: str, device: Device) -> 
 def _build_counter_metrics(
     snapshot: AgentSnapshot, counters: CounterValues
 ) -> Iterator[MetricFamily | HistogramFamily]:
-    lists = snapshot.lists.snapshots
+    lists = snapshot.lists.lists
     healths = [health.value for health in Health]
     yield _build_result_counter(
         "health_transitions_total", "Devices that changed.", lists, ("to", healths), counters.transitions
@@ -204,11 +204,14 @@ def _build_counter_metrics(
 
 def _build_source_metrics(snapshot: AgentSnapshot, counters: CounterValues) -> Iterator[MetricFamily]:
     listing = snapshot.inventory.listing
-    device_counts = [({"source": str(source)}, len(devices)) for source, devices in listing.found.items()]
+    device_counts = [({"source": str(source)}, len(devices)) for source, devices in listing.devices.items()]
     yield _build_gauge("host_devices", "Host devices that a source shows.", device_counts)
     up = [
-        ({"source": str(source)}, not any(skipped_path.failed for skipped_path in listing.oddities.get(source, ())))
-        for source in listing.found
+        (
+            {"source": str(source)},
+            not any(skipped_path.is_source_failure for skipped_path in listing.skipped_paths.get(source, ())),
+        )
+        for source in listing.devices
     ]
     yield _build_gauge("source_up", "Whether a source can be looked at.", up)
     sources_up = {**counters.event_sources_up, KERNEL_LOG: not snapshot.kernel_log_fault}

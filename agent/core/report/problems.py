@@ -84,7 +84,7 @@ def _find_process_problems(snapshot: AgentSnapshot) -> Iterator[Problem]:
 
 
 def _find_resource_problems(snapshot: AgentSnapshot) -> Iterator[Problem]:
-    for name, device_list in snapshot.lists.snapshots.items():
+    for name, device_list in snapshot.lists.lists.items():
         explain_command = f"device-agent explain {name}"
         state = snapshot.states.get(name)
         is_waiting = (
@@ -131,5 +131,5 @@ def _find_unlisted_problems(snapshot: AgentSnapshot, resource: str) -> Iterator[
 
 
 def _is_not_ready(snapshot: AgentSnapshot, resource: str, key: str) -> bool:
-    candidate = snapshot.candidates.get((resource, snapshot.lists.written.get(resource, "")), {}).get(key)
-    return candidate is not None and bool(candidate.waits)
+    candidate = snapshot.candidates.get((resource, snapshot.lists.written_names.get(resource, "")), {}).get(key)
+    return candidate is not None and bool(candidate.not_ready_reason)

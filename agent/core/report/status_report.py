@@ -25,7 +25,7 @@ def build_status_report(
 
     devices: the resource whose devices are told one by one; None for all. There may be very many.
     """
-    lists = snapshot.lists.snapshots
+    lists = snapshot.lists.lists
     if resource_filter is not None and resource_filter not in lists:
         return None
     problems = [
@@ -86,11 +86,11 @@ def _build_change_reports(snapshot: AgentSnapshot, resource_filter: str | None) 
     latest_changes = [(snapshot.changes[name][-1], name) for name in names]
     return [
         {
-            "time": snapshot.format_time(change.at),
+            "time": snapshot.format_time(change.time),
             "resource": resource,
             "id": id,
-            "from": change.old.value if change.old else None,
-            "to": change.new.value if change.new else None,
+            "from": change.old_health.value if change.old_health else None,
+            "to": change.new_health.value if change.new_health else None,
             "reason": change.reason or None,
         }
         for change, (resource, id) in latest_changes  # noqa: A001  the API's own word
@@ -118,7 +118,7 @@ def _build_problem_report(snapshot: AgentSnapshot, problem: Problem) -> JsonObje
 
 def _build_drain_reports(snapshot: AgentSnapshot, resource_filter: str | None) -> list[JsonObject]:
     """All that a person has taken out of scheduling, also what is not there now; of one resource what it has."""
-    lists = snapshot.lists.snapshots
+    lists = snapshot.lists.lists
     drains = snapshot.drains
     reports: list[JsonObject] = [
         {"resource": name, "place": None, "devices": [], "drained": build_drain_report(drain)}
