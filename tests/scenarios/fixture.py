@@ -45,7 +45,7 @@ class Shown:
             if agent.tracker.entry_of(name) in specs or name in {spec.name for spec in specs}:
                 listed |= {id_: device for device in snapshot.devices for id_ in device.list_ids()}
         self.lists.append(listed)
-        written = {spec.name for spec in specs} | {spec.written for spec in specs}
+        written = {spec.name for spec in specs} | {spec.written_name for spec in specs}
         for key, sighting in agent.tracker.look.match_results.items():
             for refusal in sighting.mismatches if key not in taken else ():
                 if refusal.resource in written and not refusal.is_undecided:
