@@ -21,7 +21,7 @@ def test_each_fixed_word_is_of_the_program():
     assert [word for word in FIXED_WORDS if word.removeprefix("--as ") not in text] == []
 
 
-@pytest.mark.parametrize("name", ["README.md"])
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "docs/configuration.md", "docs/health.md"])
 def test_it_is_linked(name):
     assert "glossary.md)" in (TOP / name).read_text()
 
