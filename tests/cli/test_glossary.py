@@ -17,7 +17,9 @@ def test_each_term_has_one_meaning():
 
 
 def test_each_fixed_word_is_of_the_program():
-    text = "\n".join(file.read_text() for file in (TOP / "agent").rglob("*.py"))
+    """Each is in the code, or a key on the page of the configuration, which other tests compare with the code."""
+    files = (*(TOP / "agent").rglob("*.py"), TOP / "docs/configuration.md")
+    text = "\n".join(file.read_text() for file in files)
     assert [word for word in FIXED_WORDS if word.removeprefix("--as ") not in text] == []
 
 
