@@ -1,1 +1,1 @@
-"""What is said of an agent that runs: decided from one moment of it, and from nothing else."""
+"""Reports about a running agent, for status, explain and metrics. The only input is one snapshot of the agent."""

@@ -1,5 +1,6 @@
-"""A moment of an agent: all that it knows then, as frozen values. Times are monotonic seconds where nothing else is
-said.
+"""Agent snapshot: the state of the agent at one time, as frozen values.
+
+Times are monotonic seconds, if no other unit is given.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ STARTING = Reason(ReasonCause.STARTING, "starting")
 
 @not_compared("since")
 class ResourceState(Struct):
-    """Where a resource's registration stands, why it is not further, and since when."""
+    """Registration state of a resource: its phase, the reason for the phase, and the time of the last change."""
 
     phase: Phase
     reason: Reason = NO_REASON
@@ -34,12 +35,12 @@ class ResourceState(Struct):
 
     @property
     def waits_for_kubelet(self) -> bool:
-        """Whether the resource waits because the kubelet is down or was replaced."""
+        """Return whether the resource waits because the kubelet is down or was replaced."""
         return self.reason.cause is ReasonCause.KUBELET
 
 
 class KubeletState(Struct):
-    """The kubelet as all resources together see it; `up` is None while that cannot be said."""
+    """State of the kubelet, from the streams of all resources. `up` is None while the state is not known."""
 
     up: bool | None = None
     since: float | None = None
@@ -48,9 +49,10 @@ class KubeletState(Struct):
 
 
 class ActiveConfigState(Struct):
-    """The configuration in force.
+    """The active configuration.
 
-    errors: in files that are left out. refused: why the last reload changed nothing; empty if it was done.
+    error_count: errors in files that the agent leaves out.
+    reload_error: the reason why the last reload changed nothing. It is empty if the reload succeeded.
     """
 
     digest: str
@@ -61,24 +63,25 @@ class ActiveConfigState(Struct):
 
 
 class Stream(Struct):
-    """How many streams of a resource are open, and whether all have its newest list."""
+    """Open streams of a resource, and whether all of them have the newest device list."""
 
     open_count: int = 0
     has_newest_list: bool = False
 
 
 class AgentSnapshot(Struct):
-    """Everything at one moment.
+    """The agent at one time.
 
-    time: seconds since 1970, at `now`. started: when the agent did.
+    wall_time: seconds since 1970, at `current_time`.
+    start_time: the start of the agent.
     states, streams: by resource.
-    held: ids that pods may hold. holders: the containers that hold each id of a resource, as the kubelet said at
-        `holders_at`.
-    changes: the last of each device, by resource and id.
-    missing: what there is of entries that expect more, by name as written.
-    unwritten: why the state file is not as it should be; `NO_REASON` if it is.
-    deaf: why the kernel log cannot be read; empty if it can, or nobody listens.
-    crowded: that the process may open few more files; empty if it may open enough.
+    held_ids: IDs that a pod may still use.
+    holders: the containers that use an ID, by resource and ID. PodResources reported them at `holders_time`.
+    changes: the last changes of each device, by resource and ID.
+    missing_devices: the number of devices of entries with too few devices, by resource name as written.
+    state_file_fault: the reason why the state file is not up to date. It is `NO_REASON` if the file is up to date.
+    kernel_log_fault: the reason why the kernel log is not readable. It is empty if the log is readable or not used.
+    open_files_fault: a text if the process can open few more files, else empty.
     """
 
     node: str
@@ -107,24 +110,24 @@ class AgentSnapshot(Struct):
     open_files_fault: str = ""
 
     def format_time(self, monotonic_time: float | None) -> str | None:
-        """A monotonic time as RFC 3339 in UTC, by the clock of this moment."""
+        """Return a monotonic time as RFC 3339 text in UTC, or None. The clocks of this snapshot give the difference."""
         return (
             None if monotonic_time is None else format_timestamp(self.wall_time - (self.current_time - monotonic_time))
         )
 
     def find_entry(self, resource: str) -> ResourceSpec | None:
-        """The entry that a resource is of; none if it is retired."""
+        """Return the entry of a resource, or None if the resource is retired."""
         written = self.lists.written_names.get(resource)
         if written is None:
             return None
         return next((spec for spec in self.specs if spec.name == (written or resource)), None)
 
     def find_candidate(self, resource: str, device: Device) -> Candidate | None:
-        """What the last look made of a device; none if it is not there, or not offered any more."""
+        """Return the candidate of a device from the last look. Return None for an absent or retiring device."""
         written = self.lists.written_names.get(resource)
         return None if written is None else self.candidates.get((resource, written), {}).get(device.key)
 
 
 def format_timestamp(seconds: float) -> str:
-    """Seconds since 1970 as RFC 3339 in UTC, to the millisecond."""
+    """Return seconds since 1970 as RFC 3339 text in UTC, with milliseconds."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

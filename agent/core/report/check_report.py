@@ -1,5 +1,6 @@
-"""What each check of a device says at a moment: `ok`, `failing`, `unknown` or `not asked`, since when, and what heals
-it.
+"""Check results of a device, for programs.
+
+A verdict is `ok`, `failing`, `unknown` or `not asked`. Each report has its start time and the condition for recovery.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ FAILING = "failing"
 CLEAR = "after repair, by device-agent clear"
 _VERDICTS = {
     CheckVerdict.PASS: "ok",
-    CheckVerdict.FAIL: "ok",  # as long as it takes to fail
+    CheckVerdict.FAIL: "ok",  # until the failure threshold is reached
     CheckVerdict.IGNORED: "unknown",
     CheckVerdict.PENDING: "unknown",
     CheckVerdict.NOT_APPLICABLE: "not asked",
@@ -26,9 +27,9 @@ _VERDICTS = {
 
 
 def build_check_reports(snapshot: AgentSnapshot, resource: str, device: Device) -> list[Mapping[str, object]]:
-    """The checks of a device, for programs; what fails comes first, else in file order.
+    """Return the checks of a device. Failing checks come first, then the order of the file.
 
-    Of a device that is not there, those that failed when it left.
+    For an absent device, return the checks that failed when the device disappeared.
     """
     candidate = snapshot.find_candidate(resource, device)
     rows = (

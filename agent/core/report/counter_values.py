@@ -1,4 +1,4 @@
-"""What was counted since the agent started."""
+"""Counter values since the start of the agent."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from agent.core.struct import Struct, field
 
 
 class Distribution(NamedTuple):
-    """How many measurements were at most each bound, in order and not added up, with those above all at the end."""
+    """Numbers of measurements between two bounds. The counts are not cumulative, and the last count has no upper
+    bound.
+    """
 
     bounds: tuple[float, ...]
     counts: tuple[int, ...]
@@ -17,14 +19,17 @@ class Distribution(NamedTuple):
 
 
 class CounterValues(Struct):
-    """All counts. Keys: the resource, and to what or with which result.
+    """All counter values. The keys are the resource and the result or new state.
 
-    list_bytes: the size of the list sent last.
-    changes: seconds from an event to the list on the last stream. looks, calls: seconds that one took; calls by method.
-    checks: what checks said at looks, by name and result.
-    blips: how often a device was gone for so short a time that no list says so, by resource.
-    events: those that were looked into, overruns: how often some were lost, heard: whether they come; by who tells of
-        them.
+    list_bytes: size of the last list.
+    change_times: seconds from an event until the last stream has the list.
+    look_times: seconds of a look.
+    call_times: seconds of a gRPC call, by method.
+    check_results: check results of all looks, by check name and result.
+    blips: by resource, devices that left and came back between two looks.
+    events: events that started a look, by event source.
+    overruns: lost events, by event source.
+    event_sources_up: whether an event source delivers events, by event source.
     """
 
     transitions: Mapping[tuple[str, str], int] = field(default_factory=dict)

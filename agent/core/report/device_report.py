@@ -1,4 +1,4 @@
-"""One device of a list at a moment, and one resource with all of them, for programs."""
+"""One device of a list, and one resource with all its devices, for programs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _KUBELET = "kubelet"
 
 
 def build_device_report(snapshot: AgentSnapshot, resource: str, device: Device) -> JsonObject:
-    """A device, with its shares as one."""
+    """Return the report of a device. The shares of a device are one report."""
     candidate = snapshot.find_candidate(resource, device)
     return {
         "resource": resource,
@@ -44,7 +44,7 @@ def build_device_report(snapshot: AgentSnapshot, resource: str, device: Device) 
 
 
 def build_resource_report(snapshot: AgentSnapshot, device_list: DeviceList, *, devices: bool = True) -> JsonObject:
-    """A resource, with its devices in list order if they are wanted."""
+    """Return the report of a resource. With `devices`, the report contains the devices in list order."""
     name = device_list.resource
     spec = snapshot.find_entry(name)
     state = snapshot.states.get(name, ResourceState(Phase.WAITING, STARTING, snapshot.start_time))
@@ -75,13 +75,15 @@ def build_resource_report(snapshot: AgentSnapshot, device_list: DeviceList, *, d
 
 
 def find_address(snapshot: AgentSnapshot, resource: str, device: Device) -> str:
-    """Where a device is, as people say it; where it was, if it is not there."""
+    """Return the name of the host device for people, or the last location of an absent device."""
     candidate = snapshot.find_candidate(resource, device)
     return candidate.device.name if candidate else device.place
 
 
 def find_health_time(snapshot: AgentSnapshot, resource: str, device: Device) -> float:
-    """Since when a device has the health it has; at the earliest since the agent started."""
+    """Return the time of the last change of health, in monotonic seconds. The earliest time is the start of the
+    agent.
+    """
     for change in reversed(snapshot.changes.get((resource, device.id), ())):
         if change.new_health is device.health and change.old_health is not change.new_health:
             return change.time
@@ -89,14 +91,14 @@ def find_health_time(snapshot: AgentSnapshot, resource: str, device: Device) -> 
 
 
 def is_retiring(snapshot: AgentSnapshot, resource: str, device: Device) -> bool:
-    """Whether a device is there and offered no more: it is listed only until no pod holds it."""
+    """Return whether no entry offers a device that is present. Such a device stays in the list while a pod uses it."""
     if device.absent_since is not None or device.key.startswith(SLOT_KEY_PREFIX):
         return False
     return device.first_share > 0 or snapshot.find_candidate(resource, device) is None
 
 
 def find_holders(snapshot: AgentSnapshot, resource: str, devices: Iterable[Device]) -> Mapping[Holder, Sequence[str]]:
-    """The containers that hold any of these devices, and the ids that they hold of them."""
+    """Return the containers that use one of the devices, each with the IDs that it uses."""
     ids_by_holder: dict[Holder, list[str]] = {}
     for device in devices if snapshot.holders else ():
         for id in device.list_ids():  # noqa: A001  the API's own word
@@ -106,10 +108,10 @@ def find_holders(snapshot: AgentSnapshot, resource: str, devices: Iterable[Devic
 
 
 def build_holder_report(holder: Holder, ids: Sequence[str]) -> JsonObject:
-    """A container that holds something, for programs."""
+    """Return a container that uses a device."""
     return {"namespace": holder.namespace, "pod": holder.pod, "container": holder.container, "ids": list(ids)}
 
 
 def build_drain_report(drain: Drain | None) -> JsonObject | None:
-    """What a person has taken out of scheduling, for programs."""
+    """Return a drain, or None if there is no drain."""
     return None if drain is None else {"reason": drain.reason or None, "since": format_timestamp(drain.since)}

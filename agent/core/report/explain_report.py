@@ -1,4 +1,4 @@
-"""What a running agent adds to an explanation: what a fresh look at the host cannot know."""
+"""The part of an explanation that only a running agent knows."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ SCHEMA = "device-agent/explain/1"
 
 
 def build_explain_report(snapshot: AgentSnapshot, name: str) -> JsonObject:
-    """The devices that a name means, with what happened to them; or the resource of that name; and in any case all
-    that needs a person.
+    """Return the devices or the resource with this name, and all problems.
+
+    Each device has its history. A resource name has precedence over a device name.
     """
     lists = snapshot.lists.lists
     matches = [] if name in lists else find_devices(name, lists.values(), snapshot.candidates)
@@ -37,7 +38,7 @@ def build_explain_report(snapshot: AgentSnapshot, name: str) -> JsonObject:
 
 
 def _build_history(snapshot: AgentSnapshot, resource: str, device: Device) -> list[JsonObject]:
-    """What changed, oldest first."""
+    """Return the changes of a device, oldest first."""
     entry = snapshot.find_entry(resource)
     checks = frozenset(check.name for check in entry.checks) if entry else frozenset()
     return [_build_change(snapshot, change, checks) for change in snapshot.changes.get((resource, device.id), ())]

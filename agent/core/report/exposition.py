@@ -1,4 +1,4 @@
-"""Metrics as text: Prometheus' exposition format, version 0.0.4. Values of labels are escaped, whatever they are."""
+"""Metrics as text, in Prometheus' exposition format version 0.0.4. All label values are escaped."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ class MetricFamily(Struct):
     samples: Sequence[Sample]
 
     def format_lines(self) -> Iterator[str]:
-        """As text."""
+        """Yield the lines of the metric."""
         yield from _format_head(self.name, self.type, self.help)
         for labels, value in self.samples:
             yield _format_line(self.name, labels, value)
 
 
 class HistogramFamily(Struct):
-    """One metric of measurements, a series for each set of labels."""
+    """One histogram, with a series for each set of labels."""
 
     name: str
     help: str
     samples: Sequence[tuple[Labels, Distribution]]
 
     def format_lines(self) -> Iterator[str]:
-        """As text; buckets are added up, as the format wants."""
+        """Yield the lines of the histogram. The buckets are cumulative, as the format requires."""
         yield from _format_head(self.name, "histogram", self.help)
         for labels, distribution in self.samples:
             count = 0
@@ -54,7 +54,7 @@ class HistogramFamily(Struct):
 
 
 def format_families(families: Iterable[MetricFamily | HistogramFamily]) -> str:
-    """All of it, as a scraper reads it."""
+    """Return all metrics as one text."""
     return "".join(f"{line}\n" for family in families for line in family.format_lines())
 
 
@@ -73,7 +73,7 @@ def _format_line(name: str, labels: Labels, value: float) -> str:
 
 
 def _escape(value: str) -> str:
-    """The format is UTF-8: bytes that are none, as surrogateescape keeps them, cannot be in it."""
+    """Return a label value that is valid UTF-8, as the format requires. Surrogates of invalid bytes are escaped."""
     return value.encode("utf-8", "backslashreplace").decode().translate(_ESCAPES)
 
 

@@ -1,5 +1,8 @@
-"""The metrics of an agent at a moment. Values of labels are closed sets, or come from the configuration and the lists;
-never a reason, a path or what hardware says of itself.
+"""Metrics of an agent.
+
+Label values are fixed words, or come from the configuration and the device lists. They contain no reason, no path and
+no
+text from hardware.
 """
 
 from __future__ import annotations
@@ -27,14 +30,18 @@ ALLOCATIONS = ("ok", *(cause.value for cause in RefusalCause), "cancelled", "def
 
 
 class SeriesOptions(NamedTuple):
-    """What is shown: of one resource so many devices, the first in list order, and whether the pods that hold them."""
+    """Limits for the series of devices.
+
+    max_devices: devices of one resource that have series, the first in list order.
+    with_pods: whether there is a series for each container that uses a device.
+    """
 
     max_devices: int = 512
     with_pods: bool = False
 
 
 def format_metrics(snapshot: AgentSnapshot, counters: CounterValues, python: str, options: SeriesOptions) -> str:
-    """All metrics as text."""
+    """Return all metrics as text. python: the version of Python."""
     return format_families(
         (
             *_build_agent_metrics(snapshot, python),
@@ -258,7 +265,7 @@ def _count_streams(snapshot: AgentSnapshot, name: str) -> int:
 
 
 def _merge_series(samples: Iterable[Sample], choose: Callable[[float, float], float]) -> list[Sample]:
-    """One sample for each series, the worst: an id can be listed twice, while shares of it leave."""
+    """Return one sample for each series, the worst. An ID can be in a list twice while its shares retire."""
     series_values: dict[tuple[tuple[str, str], ...], float] = {}
     for labels, value in samples:
         key = tuple(labels.items())

@@ -1,4 +1,4 @@
-"""What needs a person at a moment: what is wrong, since when, who has it, and what to do next."""
+"""Problems: states that an administrator must fix, with time, affected pods and next steps."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agent.core.report.agent_snapshot import AgentSnapshot
 from agent.core.report.device_report import find_address, find_health_time, find_holders, is_retiring
 from agent.core.struct import Struct
 
-_MAX_SINGLE_PROBLEMS = 3  # devices of a resource that are off for one reason are one problem if there are more of them
+_MAX_SINGLE_PROBLEMS = 3  # if more devices of a resource have the same reason, they are one problem
 _CHECK_COMMAND = "device-agent check"
 KUBELET = "kubelet"
 _KUBELET_EFFECT = "Running pods keep their devices, no new pod starts. All is listed again as soon as it is back."
@@ -26,11 +26,14 @@ _STATE_EFFECT = "Nothing now. After a restart of the agent it is not known what 
 
 
 class Problem(Struct):
-    """Something that needs a person.
+    """A state that an administrator must fix.
 
-    subject: whose it is. devices: which, of a resource, and places: where each is. next: commands that do no harm.
-    means: what pods notice of it.
-    since: monotonic seconds; None if that is not known.
+    subject: the resource or part of the agent.
+    devices: IDs of the devices of a resource.
+    locations: where each device is.
+    next_steps: commands that cause no harm.
+    effect: the consequence for pods.
+    since: monotonic seconds, or None if the time is not known.
     """
 
     subject: str
@@ -45,8 +48,9 @@ class Problem(Struct):
 
 
 def find_problems(snapshot: AgentSnapshot) -> tuple[Problem, ...]:
-    """All that needs a person, what concerns most first. What is drained, or was taken out by configuration, does not:
-    a person wanted it so.
+    """Return all problems, the most important first.
+
+    Drained devices and retiring devices are no problems, because an administrator caused these states.
     """
     return (
         *_find_kubelet_problems(snapshot),
@@ -121,7 +125,7 @@ def _find_device_problems(snapshot: AgentSnapshot, device_list: DeviceList) -> I
 
 
 def _find_unlisted_problems(snapshot: AgentSnapshot, resource: str) -> Iterator[Problem]:
-    """What has no place in the list. What only waits, as its entry says it should, is nobody's problem."""
+    """Yield the unlisted candidates, one problem for each reason. A candidate that is not ready is no problem."""
     locations_by_reason: dict[str, list[str]] = {}
     for unlisted in snapshot.lists.unlisted:
         if unlisted.resource == resource and not _is_not_ready(snapshot, resource, unlisted.key):

@@ -1,4 +1,4 @@
-"""The status of an agent, for programs: `device-agent/status/1`. Within a version keys are only added."""
+"""Status of an agent, for programs: `device-agent/status/1`. Within one version, keys are added and never removed."""
 
 from __future__ import annotations
 
@@ -14,16 +14,19 @@ from agent.core.report.problems import KUBELET, Problem, find_problems
 
 SCHEMA = "device-agent/status/1"
 _TIMES = frozenset({"time", "since", "loaded", "in_use_as_of", "up_seconds"})
-_MAX_CHANGES = 10  # that are told beside the status
+_MAX_CHANGES = 10  # changes in a status
 _STATE_TEXTS = {True: "up", False: "down", None: None}
 
 
 def build_status_report(
     snapshot: AgentSnapshot, resource_filter: str | None = None, device_filter: str | None = None
 ) -> JsonObject | None:
-    """All that there is to say; of one resource and the kubelet only, if one is named; None if there is no such one.
+    """Return the status, or None if there is no resource with the name `resource_filter`.
 
-    devices: the resource whose devices are told one by one; None for all. There may be very many.
+    resource_filter: the only resource in the status. Problems of the kubelet are always in the status. None: all
+        resources.
+    device_filter: the only resource whose devices are in the status, because there can be very many. None: all
+        resources.
     """
     lists = snapshot.lists.lists
     if resource_filter is not None and resource_filter not in lists:
@@ -70,7 +73,7 @@ def build_status_report(
 
 
 def compute_revision(status: object) -> str:
-    """The same for statuses that differ in nothing but times: these are reckoned anew for each."""
+    """Return a hash of a status without its times. Statuses that differ only in their times have the same revision."""
     return sha256(json.dumps(_strip_times(status)).encode()).hexdigest()[:12]
 
 
@@ -81,7 +84,7 @@ def _strip_times(element: object) -> object:
 
 
 def _build_change_reports(snapshot: AgentSnapshot, resource_filter: str | None) -> list[JsonObject]:
-    """What changed last of all that changed, oldest first."""
+    """Return the newest changes, oldest first."""
     names = [name for name in snapshot.changes if resource_filter in (None, name[0])][-_MAX_CHANGES:]
     latest_changes = [(snapshot.changes[name][-1], name) for name in names]
     return [
@@ -98,7 +101,7 @@ def _build_change_reports(snapshot: AgentSnapshot, resource_filter: str | None) 
 
 
 def build_problem_reports(snapshot: AgentSnapshot) -> list[JsonObject]:
-    """All that needs a person."""
+    """Return all problems, for programs."""
     return [_build_problem_report(snapshot, problem) for problem in find_problems(snapshot)]
 
 
@@ -117,7 +120,9 @@ def _build_problem_report(snapshot: AgentSnapshot, problem: Problem) -> JsonObje
 
 
 def _build_drain_reports(snapshot: AgentSnapshot, resource_filter: str | None) -> list[JsonObject]:
-    """All that a person has taken out of scheduling, also what is not there now; of one resource what it has."""
+    """Return all drains, also those of absent devices. With `resource_filter`, return only the drains of that
+    resource.
+    """
     lists = snapshot.lists.lists
     drains = snapshot.drains
     reports: list[JsonObject] = [
