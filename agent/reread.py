@@ -103,7 +103,7 @@ def _whole(
     """Everything healthy of a resource, which each of its slots gives."""
     slots = tuple(sorted(int(device.key.rpartition(":")[2]) for device in devices))
     offers = truth.offers.get((resource, spec.written_name), {})
-    for found in sorted(offers.values(), key=lambda one: (make_sort_key(one.device.place), one.device.key)):
+    for found in sorted(offers.values(), key=lambda one: (make_sort_key(one.device.location), one.device.key)):
         if not found.reason:
             name = found.ids[0] if found.ids else found.device.name
             device = make_device(found, name, spec.slots.count if spec.slots else None)
@@ -147,7 +147,10 @@ def _anew(
     fact = wrap_single_member(first) if group is None else make_member_facts(spec.group or Grouping(), group, facts)
     by_each = [] if group is None else [(host, fact.replace_first(facts[host.key])) for host in group.members]
     # What is listed Healthy had its id from these words.
-    lead = next((one for one in facts.values() if one.device.place == device.lead), None if device.lead else first)
+    lead = next(
+        (one for one in facts.values() if one.device.location == device.id_location),
+        None if device.id_location else first,
+    )
     texts = [text.write(fact.replace_first(lead)) for text in spec.id]
     ids = {clean_id(text, spec.suffix_length) for text in texts if not isinstance(text, Absent)}
     is_it = not asked.known or device.id in ids or (lead is None and candidate.has_id_of(device))

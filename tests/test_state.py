@@ -26,9 +26,9 @@ FULL = SavedState(
             listed("w", exclusive_keys=("pci:0000:01:00.1",), has_contested_id=True),
             listed("x9", numa=(0, 1), nodes=(node(),)),
             listed("x10", absent_since=5.0, reason="absent", health=Health.UNHEALTHY),
-            listed("y", place="p\udcff", shares=4),
+            listed("y", location="p\udcff", shares=4),
             listed("y", shares=8, first_share=4),
-            listed("z", members=MEMBERS[:1], missing_members=MEMBERS[1:], lead="p2", grouping_digest="abc"),
+            listed("z", members=MEMBERS[:1], missing_members=MEMBERS[1:], id_location="p2", grouping_digest="abc"),
             listed("z", shares=2, share_suffix="::part-"),
         ),
         "example.com/empty": DeviceList("example.com/empty"),
@@ -165,7 +165,7 @@ async def test_what_is_equal_on_disk_is_not_written_again(tmp_path):
 @pytest.mark.parametrize(
     "change",
     [
-        *({"place": "p2"}, {"key": "k2"}, {"instance_id": "2"}, {"numa": (1,)}, {"id": "y"}),
+        *({"location": "p2"}, {"key": "k2"}, {"instance_id": "2"}, {"numa": (1,)}, {"id": "y"}),
         {"grouping_digest": "abc", "missing_members": MEMBERS},
     ],
 )

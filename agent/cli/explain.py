@@ -209,6 +209,6 @@ def _as_json(inventory: HostReport, spec: ResourceSpec) -> dict[str, object]:
             if (silent := inventory.withheld_topology.get(name)) is not None
         ],
         "unlisted": [
-            {"place": left.place, "reason": left.reason} for left in inventory.unlisted if left.resource == spec.name
+            {"place": left.location, "reason": left.reason} for left in inventory.unlisted if left.resource == spec.name
         ],
     }

@@ -18,7 +18,7 @@ async def drain(agent: Agent, name: str, reason: str) -> bool:
     before = agent.tracker.drained
     if name in agent.tracker.assembly.lists:
         return await agent.drain(before.with_resource(name, how))
-    return await agent.drain(before.with_places({device.places[0] for _, device in meant(agent, name)}, how))
+    return await agent.drain(before.with_places({device.locations[0] for _, device in meant(agent, name)}, how))
 
 
 async def undrain(agent: Agent, name: str) -> bool:
@@ -26,7 +26,7 @@ async def undrain(agent: Agent, name: str) -> bool:
     before = agent.tracker.drained
     if name in before.resources:
         return await agent.drain(before.without_resource(name))
-    places = {place for _, device in meant(agent, name) for place in device.places}
+    places = {place for _, device in meant(agent, name) for place in device.locations}
     return await agent.drain(before.without_places({name, *places}))
 
 

@@ -259,7 +259,7 @@ class HostReader:
 def get_device_names(device: HostDevice) -> tuple[str, ...]:
     """The names of a device: as `scan` calls it, its node, its directory, its place, and its PCI function."""
     function = _PCI_FUNCTION.findall(device.directory) or _PCI_FUNCTION.findall(device.name)
-    names = (device.name, device.node, device.directory, device.place, *function[-1:])
+    names = (device.name, device.node, device.directory, device.location, *function[-1:])
     return tuple(dict.fromkeys(filter(None, names)))
 
 

@@ -59,17 +59,17 @@ def strip_numbers(name: str) -> str:
 
 def number_equal_locations(devices: Sequence[HostDevice]) -> tuple[HostDevice, ...]:
     """Those that sit in one place under one kind of name (two cameras of one stick) are told apart by their order."""
-    locations = [device.place for device in devices]
+    locations = [device.location for device in devices]
     if len(set(locations)) == len(locations) and not any("//" in location for location in locations):
         return tuple(devices)
     counts: dict[str, int] = {}
     result: list[HostDevice] = []
     for device in devices:
-        location = device.place.partition("//")[0]
+        location = device.location.partition("//")[0]
         rank = counts.get(location, 0)
         counts[location] = rank + 1
         numbered_location = f"{location}//{rank}" if rank else location
-        result.append(device if device.place == numbered_location else replace(device, place=numbered_location))
+        result.append(device if device.location == numbered_location else replace(device, location=numbered_location))
     return tuple(result)
 
 

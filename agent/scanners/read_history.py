@@ -24,7 +24,7 @@ _EVENT_READS_FACTOR = 4  # ... so often as many as the sweep before them did: mo
 
 def make_read_key(device: HostDevice) -> ReadKey:
     """What a thing is remembered under: all that an answer may depend on. A key alone has now this thing, now that."""
-    return device.source, device.key, device.directory, device.node, device.name, device.place
+    return device.source, device.key, device.directory, device.node, device.name, device.location
 
 
 class DeviceReads:

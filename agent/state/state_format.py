@@ -77,7 +77,7 @@ def _alike(before: Sequence[Device], now: Sequence[Device]) -> bool:
 def _remembered(device: Device) -> dict[str, object]:
     return {
         "id": device.id,
-        "place": device.place,
+        "place": device.location,
         "key": device.key,
         "stamp": device.instance_id,
         "numa": list(device.numa),
@@ -96,7 +96,7 @@ def _grouped(device: Device) -> dict[str, object]:
     return {
         "members": list(map(list, device.members)),
         "lost": list(map(list, device.missing_members)),
-        "lead": device.lead,
+        "lead": device.id_location,
         "grouping": device.grouping_digest,
     }
 
@@ -187,7 +187,7 @@ def _device(entry: Any) -> Device:  # noqa: ANN401  JSON is anything
         raise ValueError(f"{id} has shares behind {suffix[:ID_LIMIT]!r}")
     return Device(
         id=id,
-        place=_typed(entry["place"], str),
+        location=_typed(entry["place"], str),
         key=_typed(entry["key"], str),
         health=Health.UNHEALTHY,
         reason=NOT_SEEN,
@@ -197,7 +197,7 @@ def _device(entry: Any) -> Device:  # noqa: ANN401  JSON is anything
         instance_id=_typed(entry["stamp"], str),
         members=_members(entry.get("members", [])),
         missing_members=_members(entry.get("lost", [])),
-        lead=_typed(entry.get("lead", ""), str),
+        id_location=_typed(entry.get("lead", ""), str),
         grouping_digest=_typed(entry.get("grouping", ""), str),
         share_suffix=suffix,
         exclusive_keys=tuple(_typed(key, str) for key in _typed(entry.get("shuts", []), list)),

@@ -45,7 +45,7 @@ def log_transitions(told: Sequence[LoggedTransition], holders: Callable[[], Hold
                 _kind(change),
                 resource=change.resource,
                 device=change.id,
-                address=escape(change.place),
+                address=escape(change.location),
                 **{"from": change.old_health.value if change.old_health else None},
                 to=change.new_health.value if change.new_health else None,
                 reason=escape(change.reason),

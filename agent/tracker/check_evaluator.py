@@ -36,7 +36,7 @@ class _Clearing(Struct):
 
     def concerns(self, spot: DeviceRef, ward: DeviceCheckStates) -> bool:
         """Whether that is this device, or was where it is, or a partner of whose health its checks speak."""
-        ours = spot.at in self.device.keys or ward.place in self.device.places
+        ours = spot.at in self.device.keys or ward.place in self.device.locations
         return spot in self.partners or (spot.entry == self.entry and ours)
 
 

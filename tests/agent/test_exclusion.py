@@ -219,7 +219,7 @@ async def test_what_is_drained_is_in_no_list_healthy_after_a_restart(node, end):
     node.serve(FOO)
     async with node.agent() as agent:
         await node.allocatable(FOO, 2)
-        places = {device.id: device.place for device in agent.registry.current(FOO).devices}
+        places = {device.id: device.location for device in agent.registry.current(FOO).devices}
         await agent.drain(DrainSet(places={places["foo0"]: Drain("repair", 0.0)}))
         if end == "kill":
             state = shutil.copytree(node.state, node.top / "left")

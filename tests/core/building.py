@@ -114,7 +114,7 @@ def look_at(*candidates, turned_down=()):
 def listed(name, place=None, reason="", **more):
     """A device as it is listed after `candidate(host(place), name)`."""
     place = place or name
-    fields = {"place": place, "key": f"key {place}", "health": Health.HEALTHY, "instance_id": "1"}
+    fields = {"location": place, "key": f"key {place}", "health": Health.HEALTHY, "instance_id": "1"}
     return Device(name, reason=as_reason(reason), **fields | more)
 
 

@@ -68,7 +68,7 @@ def test_a_device_is_as_it_is_now():
     for changed in (
         candidate(host("p1", instance_id="2"), "x"),
         candidate(host("p1", key="other"), "x"),
-        replace(candidate(host("p1"), "x"), device=replace(host("p1"), place="p9")),
+        replace(candidate(host("p1"), "x"), device=replace(host("p1"), location="p9")),
         candidate(host("p1"), "x", numa=(1,)),
         candidate(host("p1"), "x", nodes=(node(),)),
         candidate(host("p1"), "x", fault="f"),
@@ -121,7 +121,7 @@ def test_a_new_one_that_equals_a_listed_one_takes_the_next():
 
 def test_two_equal_ones_with_no_alternative_the_first_by_place_is_listed():
     assembly = told(candidate(host("p10"), "x"), candidate(host("p9"), "x"))
-    assert [device.place for device in assembly.lists[A].devices] == ["p9"]
+    assert [device.location for device in assembly.lists[A].devices] == ["p9"]
     assert why(assembly) == {"key p10": f"id x is in use by {A}"}
 
 
@@ -190,7 +190,7 @@ def test_two_that_change_places_keep_their_ids():
     for held in (NONE, ["x"], ["x", "y"]):
         assembly = told(*found, before=[before], held=held)
         assert said(assembly) == {"x": "", "y": ""}
-        assert [device.place for device in assembly.lists[A].devices] == ["p2", "p1"]
+        assert [device.location for device in assembly.lists[A].devices] == ["p2", "p1"]
 
 
 # Absence
@@ -230,7 +230,7 @@ def test_the_same_hardware_elsewhere_takes_its_id_along(held):
     gone = told(before=[snapshot(listed("x", "p1"))], held=held, now=5.0)
     assembly = told(candidate(host("p2"), "x", "x@2"), before=gone.lists.values(), held=held, now=6.0)
     assert said(assembly) == {"x": ""}
-    assert assembly.lists[A].devices[0].place == "p2"
+    assert assembly.lists[A].devices[0].location == "p2"
 
 
 def test_at_start_what_is_remembered_and_not_seen_is_absent():

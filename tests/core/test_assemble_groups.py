@@ -100,7 +100,7 @@ def test_a_member_that_comes_before_the_one_that_gave_the_id_changes_nothing():
     life = Life(spec(group=BY, match=VFIO, id=ID))
     life.seen(**of(b={}, c={}))
     assert life.seen(**of(a={}, b={}, c={})) == {"id-B": ""}
-    assert life.lists[A].devices[0].lead == "b"
+    assert life.lists[A].devices[0].id_location == "b"
     assert life.seen(**of(a={}, c={})) == {"id-B": "lost b"}
     assert life.seen(**of(a={}, b={}, c={})) == {"id-B": ""}
 

@@ -51,7 +51,7 @@ class Machine:
     def read_fact(self, device, word):
         if word == "open":
             return self.open
-        says = {"place": device.place} | self.plugged[device.place][1]
+        says = {"place": device.location} | self.plugged[device.location][1]
         return says.get(word, Absent("unknown"))
 
     def find_node(self, path):
@@ -230,7 +230,7 @@ class Life(RuleBasedStateMachine):
             devices = [
                 type(device)(
                     device.id,
-                    device.place,
+                    device.location,
                     device.key,
                     Health.UNHEALTHY,
                     "not seen",
@@ -309,12 +309,12 @@ class Life(RuleBasedStateMachine):
             assert not candidate.reason
             assert device.id in candidate.ids
             assert candidate.share_mark == device.share_mark
-            assert (candidate.device.place, candidate.device.instance_id) == (device.place, device.instance_id)
+            assert (candidate.device.location, candidate.device.instance_id) == (device.location, device.instance_id)
             assert offered.setdefault(device.key, device.id) == device.id
         for name, resource, device in before:
             sighting = seen.match_results.get(device.key)
             host = sighting.devices[0] if sighting else None
-            if host is None or (host.place, host.instance_id) != (device.place, device.instance_id):
+            if host is None or (host.location, host.instance_id) != (device.location, device.instance_id):
                 continue
             if name in self.held and device.key in offered:
                 assert offered[device.key] == device.id, f"a pod holds it as {name}"

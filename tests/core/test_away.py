@@ -178,7 +178,7 @@ def test_software_has_no_function_to_be_gone():
 def test_after_a_restart_nothing_but_the_list_is_known(touched):
     remembered = Device(
         ID,
-        HERE.place,
+        HERE.location,
         KEY,
         Health.UNHEALTHY,
         "not seen since the agent started",

@@ -50,4 +50,4 @@ def test_a_name_means(name, ids):
 
 def test_what_slots_give_is_in_no_list_and_has_a_name():
     (found,) = find_devices("9d:00.0", (snapshot(listed("slot-0", "slot:0", key="slot:0")),), OFFERS)
-    assert (found.resource, found.device.id, found.device.places) == (A, GPU, ("0000:9d:00.0",))
+    assert (found.resource, found.device.id, found.device.locations) == (A, GPU, ("0000:9d:00.0",))

@@ -42,7 +42,7 @@ LATCH = Check("latch", clause(), recovery_threshold=None)
 def ill(name, *said, place=None, key=None, fault="", entry=A):
     """A candidate of which checks say something."""
     device = host(place or name, key)
-    checked = tuple(DeviceCheckResult(entry, check, device.key, device.place, outcome) for check, outcome in said)
+    checked = tuple(DeviceCheckResult(entry, check, device.key, device.location, outcome) for check, outcome in said)
     return replace(candidate(device, name, fault=fault), check_results=checked)
 
 

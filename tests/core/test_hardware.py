@@ -35,7 +35,7 @@ def test_a_node_is_where_it_sits_or_else_its_number(one, other, same):
 
 
 def had(name, device, **more):
-    return listed(name, device.place, key=device.key, instance_id=device.instance_id, **more)
+    return listed(name, device.location, key=device.key, instance_id=device.instance_id, **more)
 
 
 # What a pod has as x, what is there now, and whether that is offered.

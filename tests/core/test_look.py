@@ -189,7 +189,7 @@ def test_what_nothing_touched_is_taken_over_and_not_read():
 
 def test_another_thing_under_the_same_key_is_looked_at():
     before = update_inventory((spec(),), Listing({PCI: (GPU,)}), Facts({GPU.key: {"serial": "A"}}))
-    other = HostDevice("pci", GPU.key, GPU.name, GPU.place, GPU.directory, instance_id="2")
+    other = HostDevice("pci", GPU.key, GPU.name, GPU.location, GPU.directory, instance_id="2")
     after = update_inventory((spec(),), Listing({PCI: (other,)}), Facts({GPU.key: {"serial": "B"}}), before, DirtySet())
     assert after.match_results[GPU.key].candidate.ids == ("B",)
 
@@ -229,7 +229,7 @@ class Machine:
         where = {"own": device.directory, "partner": PARTNER[device.directory]}
         if word in where:
             return self.machine["says"].get(where[word], Absent("silent"))
-        return {"place": device.place, "path": "/dev/d/y"}.get(word, Absent("unknown"))
+        return {"place": device.location, "path": "/dev/d/y"}.get(word, Absent("unknown"))
 
     def find_node(self, path):
         minor = self.machine["nodes"].get(path)

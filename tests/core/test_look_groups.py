@@ -135,7 +135,7 @@ def test_a_device_alone_is_all_its_members():
 
 
 def known(candidate, id, lead):  # noqa: A002
-    return candidate.has_id_of(listed(id, "b", lead=lead))
+    return candidate.has_id_of(listed(id, "b", id_location=lead))
 
 
 def test_an_id_stays_while_the_member_that_gave_it_says_so_or_is_gone():

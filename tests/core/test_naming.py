@@ -58,7 +58,7 @@ class Node:
         }
 
     def why(self):
-        return {one.place: one.reason for one in self.assembly.unlisted}
+        return {one.location: one.reason for one in self.assembly.unlisted}
 
 
 def fan(name=FAN, **more):

@@ -76,7 +76,7 @@ def leaning(check, *behind, device=None, facts=()):
     device = device or host("c")
     read = read_inputs(check, Facts(dict(facts)))
     return DeviceCheckResult(
-        A, check, device.key, device.place, CheckResult(CheckVerdict.IGNORED), partners=behind, inputs=read
+        A, check, device.key, device.location, CheckResult(CheckVerdict.IGNORED), partners=behind, inputs=read
     )
 
 

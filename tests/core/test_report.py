@@ -253,7 +253,7 @@ CHECKS = [
 @pytest.mark.parametrize(("check", "outcome", "said"), CHECKS, ids=[check.name for check, *_ in CHECKS])
 def test_what_a_check_says(check, outcome, said):
     one = good("a")
-    one = replace(one, check_results=(DeviceCheckResult(A, check, one.device.key, one.device.place, outcome),))
+    one = replace(one, check_results=(DeviceCheckResult(A, check, one.device.key, one.device.location, outcome),))
     (device,) = build_explain_report(moment(one), "a")["devices"]
     (row,) = device["checks"]
     assert (row["verdict"], row["reason"], row["recovers"]) == said

@@ -18,7 +18,7 @@ WATCH = (Cardinality.UNARY_STREAM, Empty, ListAndWatchResponse)  # what grpclib 
 
 
 def device(name, health=Health.HEALTHY, **more):
-    return Device(**{"id": name, "place": name, "key": name, "health": health} | more)
+    return Device(**{"id": name, "location": name, "key": name, "health": health} | more)
 
 
 def snapshot(*ids, resource=RESOURCE):

@@ -64,7 +64,7 @@ async def test_each_message_is_the_whole_list_and_none_equals_the_one_before(kit
         lists = stub.list_and_watch()
         assert ids(await anext(lists)) == [("a", "Healthy")]
         # Another reason for the same health, which no kubelet sees; then a difference that it does.
-        kit.registry.publish(DeviceList(RESOURCE, (device("a", place="other"),)))
+        kit.registry.publish(DeviceList(RESOURCE, (device("a", location="other"),)))
         await kit.registry.delivered([RESOURCE])
         kit.registry.publish(DeviceList(RESOURCE, (device("a", Health.UNHEALTHY), device("b"))))
         assert ids(await anext(lists)) == [("a", "Unhealthy"), ("b", "Healthy")]

@@ -15,7 +15,7 @@ from agent.kubelet.wire import ListEncoder, Options, one_line, refusal
 devices = st.builds(
     Device,
     id=st.text("abcxyz0189:.-_", min_size=1, max_size=63),
-    place=st.just("p"),
+    location=st.just("p"),
     key=st.just("k"),
     health=st.sampled_from(Health),
     reason=st.sampled_from([NO_REASON, Reason.of("hot")]),

@@ -22,7 +22,7 @@ def test_the_nodes_of_an_adapter_with_two_ports(tree):
     tree.infiniband(tree.pci("0000:86:00.0", driver="mlx5_core"), "mlx5_1", number=1)
     reader, devices = seen(tree.root)
     device = devices["mlx5_0"]
-    assert (device.place, device.node) == ("infiniband:pci-0000:3b:00.0", "")
+    assert (device.location, device.node) == ("infiniband:pci-0000:3b:00.0", "")
     words = ("uverbs", "umad", "issm", "driver", "numa", "firmware", "node_guid", "node_type", "rdma.name")
     assert [reader.read_fact(device, word) for word in words] == [
         "/dev/infiniband/uverbs0",
@@ -111,7 +111,7 @@ def test_the_interfaces_of_infiniband_ports_are_those_of_its_function(tree):
 def test_software_devices_have_no_place_but_their_name(tree):
     tree.infiniband("", "rxe0", link="Ethernet")
     reader, devices = seen(tree.root)
-    assert devices["rxe0"].place == "infiniband:rxe0"
+    assert devices["rxe0"].location == "infiniband:rxe0"
     assert reader.read_fact(devices["rxe0"], "uverbs") == "/dev/infiniband/uverbs0"
     assert isinstance(reader.read_fact(devices["rxe0"], "pci.address"), Absent)
 

@@ -21,7 +21,7 @@ def names(found):
 
 
 def places(found):
-    return [device.place for device in found.devices]
+    return [device.location for device in found.devices]
 
 
 # ---------------------------------------------------------------- usb
@@ -69,7 +69,7 @@ def test_a_replug_is_another_thing_in_the_same_place(tree):
     tree.class_node(stick, "", "bus/usb/001/009", 189, 8)
     tree.file(f"{stick}/devnum", "9")
     now = sweep(tree, Source("usb"), before)
-    assert now.devices[0].place == before.devices[0].place
+    assert now.devices[0].location == before.devices[0].location
     assert now.devices[0].instance_id != before.devices[0].instance_id
     assert now.devices[1] is before.devices[1]
 
@@ -83,7 +83,7 @@ def test_hubs_six_deep(tree):
             tree.file(f"{directory}/bDeviceClass", "09\n")
             name += ".1"
     (device,) = sweep(tree, Source("usb")).devices
-    assert (device.name, device.place) == ("1-1.1.1.1.1.1", "usb:pci-0000:00:14.0-usb-0:1.1.1.1.1.1")
+    assert (device.name, device.location) == ("1-1.1.1.1.1.1", "usb:pci-0000:00:14.0-usb-0:1.1.1.1.1.1")
 
 
 def test_what_a_usb_device_says(tree):
@@ -117,7 +117,7 @@ def test_every_interface_and_its_place(tree):
     tree.device("/sys/devices/virtual/net/br0", "net", type="1")
     tree.file("/sys/class/net/bonding_masters", "")
     found = sweep(tree, Source("net"))
-    assert {device.name: device.place for device in found.devices} == {
+    assert {device.name: device.location for device in found.devices} == {
         "enp59s0f0np0": "net:pci-0000:3b:00.0",
         "eth5": "net:pci-0000:3b:00.0/pf0vf3",
         "ens0": "net:pci-0000:3c:00.0",
@@ -152,7 +152,7 @@ def test_subfunctions_of_one_function_are_told_apart(tree):
     assert places(sweep(tree, Source("net"))) == ["net:pci-0000:3b:00.0/sf88", "net:pci-0000:3b:00.0/sf99"]
     assert places(sweep(tree, Source("infiniband")))[0] == "infiniband:pci-0000:3b:00.0/sf88"
     found = sweep(tree, Source("auxiliary"))
-    assert {device.name: device.place for device in found.devices} == {
+    assert {device.name: device.location for device in found.devices} == {
         "mlx5_core.eth.0": "auxiliary:pci-0000:3b:00.0/mlx_core.eth",
         "mlx5_core.sf.2": "auxiliary:pci-0000:3b:00.0/sf88",
         "mlx5_core.sf.3": "auxiliary:pci-0000:3b:00.0/sf99",
@@ -177,7 +177,7 @@ def test_card_and_render_node_are_one_host_device(tree):
     tree.drm(only_card, 7)
     tree.class_device("/sys/devices/virtual/drm/card9", "drm", "dri/card9", 226, 9)
     found = sweep(tree, Source("drm"))
-    assert {device.name: device.place for device in found.devices} == {
+    assert {device.name: device.location for device in found.devices} == {
         "card0": "drm:pci-0000:3b:00.0",
         "card1": "drm:pci-0000:86:00.0",
         "card7": "drm:pci-0000:03:00.0",
@@ -279,7 +279,7 @@ def test_one_directory_is_one_device_however_many_paths_lead_to_it(tree):
     found = sweep(tree, Source("dir", ("/sys/bus/dsa/devices/wq*", "/sys/class/other/*")))
     (device,) = found.devices
     assert (device.name, device.key) == ("/sys/bus/dsa/devices/wq0.1", queue)
-    assert device.place == "dir:pci-0000:6a:01.0/wq.1"
+    assert device.location == "dir:pci-0000:6a:01.0/wq.1"
     assert device.key == sweep(tree, Source("subsystem", ("dsa",))).devices[0].key
     functions = sweep(tree, Source("dir", ("/sys/bus/pci/devices/*",)))
     assert functions.devices[0].key == sweep(tree, Source("pci")).devices[0].key
@@ -322,7 +322,7 @@ def test_a_directory_made_anew_is_another_thing(tree):
     tree.file("/proc/driver/x/0/state", "2")
     assert not source_kinds.is_same_device(tree.root, before.devices[0])
     assert sweep(tree, source, before).devices[0].instance_id != before.devices[0].instance_id
-    assert sweep(tree, source, before).devices[0].place == before.devices[0].place
+    assert sweep(tree, source, before).devices[0].location == before.devices[0].location
 
 
 # ---------------------------------------------------------------- fixed, every

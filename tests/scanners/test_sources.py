@@ -73,7 +73,7 @@ def test_one_node_is_one_device_however_many_names_it_has(tree):
     tree.link("/dev/serial/by-id/acme", "/dev/ttyUSB0")
     found = sweep(tree, nodes("/dev/ttyUSB*", "/dev/scale", "/dev/serial/by-id/*"))
     (device,) = found.devices
-    assert (device.name, device.key, device.node, device.place) == (
+    assert (device.name, device.key, device.node, device.location) == (
         "/dev/scale",
         "node:c188:0",
         "/dev/scale",
@@ -287,7 +287,7 @@ def test_a_class_of_links_and_one_of_plain_directories(tree):
     tree.at("/sys/class/npu/gone").symlink_to("../../devices/nothing")
     found = sweep(tree, Source("subsystem", ("npu",)))
     zero, one = found.devices
-    assert (zero.key, zero.name, zero.directory, zero.node, zero.place) == (
+    assert (zero.key, zero.name, zero.directory, zero.node, zero.location) == (
         directory,
         "npu0",
         directory,
@@ -308,7 +308,7 @@ def test_the_place_of_a_class_device_has_no_number(tree):
     card = tree.pci("0000:3b:00.0")
     for name in ("accel3", "accel_controlD3"):
         tree.class_device(f"{card}/accel/{name}", "accel", f"accel/{name}", 261, len(name))
-    places = [device.place for device in sweep(tree, Source("subsystem", ("accel",))).devices]
+    places = [device.location for device in sweep(tree, Source("subsystem", ("accel",))).devices]
     assert places == ["accel:pci-0000:3b:00.0/accel", "accel:pci-0000:3b:00.0/accel_controlD"]
 
 
@@ -320,7 +320,7 @@ def test_two_of_a_kind_in_one_place_are_told_apart(tree):
         tree.class_device(f"{interface}/video4linux/video{number}", "video4linux", f"video{number}", 81, number)
     found = sweep(tree, Source("subsystem", ("video4linux",)))
     place = "video4linux:pci-0000:00:14.0-usb-0:1:1.0/video"
-    assert [device.place for device in found.devices] == [place, f"{place}//1"]
+    assert [device.location for device in found.devices] == [place, f"{place}//1"]
     assert sweep(tree, Source("subsystem", ("video4linux",)), found) == found
 
 

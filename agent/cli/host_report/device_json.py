@@ -14,7 +14,7 @@ def build_device_json(report: HostReport, item: HostReportItem) -> dict[str, obj
     return {
         "source": item.source.kind if item.source.kind != "subsystem" else str(item.source),
         "name": item.host.name,
-        "place": item.host.place,
+        "place": item.host.location,
         "key": item.host.key,
         "node": item.host.node or None,
         "attributes": {word: None if isinstance(value, Absent) else value for word, value in read_facts(report, item)},

@@ -101,7 +101,7 @@ def _rank(items: Iterable[HostReportItem]) -> Sequence[HostReportItem]:
 def _list_names(item: HostReportItem) -> Iterable[str]:
     """What a device is called, besides its paths and addresses."""
     host = item.host
-    names = {host.name, host.name.removeprefix("/dev/"), host.place}
+    names = {host.name, host.name.removeprefix("/dev/"), host.location}
     if item.device is not None:
         names.add(item.device.id)
     if host.source == "pci" and host.name.startswith("0000:"):

@@ -81,7 +81,7 @@ def format_match_steps(report: HostReport, spec: ResourceSpec, terminal: Termina
     lines += [f"    {device.id}  Unhealthy: {escape(str(device.reason))}" for device in unhealthy]
     for unlisted in report.unlisted:
         if unlisted.resource == spec.name:
-            lines.append(f"    {make_printable(unlisted.place, None)}  not listed: {escape(unlisted.reason)}")
+            lines.append(f"    {make_printable(unlisted.location, None)}  not listed: {escape(unlisted.reason)}")
     if not count:
         lines += [f"  next         {line}" for line in suggest_next_steps(report, spec, steps)]
     return [terminal.text(line) for line in lines]

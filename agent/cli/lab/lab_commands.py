@@ -128,7 +128,7 @@ class LabCommands:
             health = f"{device.health.value}{f': {escape(str(device.reason))}' if device.reason else ''}"
             style = "red" if device.reason else ""
             return Row(
-                (f"{device.id}{shares}", make_printable(device.place, None), health, " ".join(holders) or "–"), style
+                (f"{device.id}{shares}", make_printable(device.location, None), health, " ".join(holders) or "–"), style
             )
 
         titles = (Column("DEVICE"), Column("WHERE"), Column("HEALTH"), Column("HELD BY"))

@@ -245,7 +245,7 @@ class GrantBuilder:
         return self._missing(RefusalCause.NODE_MISSING, device, reason)
 
     def _missing(self, cause: RefusalCause, device: Device, reason: str) -> GrantRefusedError:
-        step = f"on the node: device-agent scan {device.place}"
+        step = f"on the node: device-agent scan {device.location}"
         return GrantRefusedError(
             cause, f"{self._resource} {device.id}: {reason}; {step}", device=device.id, has_step=True
         )

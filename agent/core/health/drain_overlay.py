@@ -95,6 +95,6 @@ def _over(
         if same and was.get(key) is candidate:
             after[key] = made[key]
         else:
-            drain = drained.of(of[0], candidate.places)
+            drain = drained.of(of[0], candidate.locations)
             after[key] = replace(candidate, unhealthy_reason=drain.unhealthy_reason) if drain else candidate
     return found if all(after[key] is candidate for key, candidate in found.items()) else after

@@ -113,9 +113,9 @@ class Candidate(Struct):
         return (self.device,) if self.group is None else self.group.members
 
     @property
-    def places(self) -> tuple[str, ...]:
+    def locations(self) -> tuple[str, ...]:
         """Where it is: the places of all its members."""
-        return tuple(host.place for host in self.host_devices)
+        return tuple(host.location for host in self.host_devices)
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -127,14 +127,14 @@ class Candidate(Struct):
 
         That is the id by the words of the member that gave it, if that is there.
         """
-        lead = self.member_ids.get(device.lead or device.place)
+        lead = self.member_ids.get(device.id_location or device.location)
         if lead is not None:
             return device.id in lead.ids
         return device.id in self.ids or any(pattern.matches(device.id) for pattern in self.ids_without_member)
 
     def may_get_id_of(self, device: Device) -> bool:
         """Whether that could be its id although no alternative says so now: no word that is there contradicts it."""
-        lead = self.member_ids.get(device.lead or device.place)
+        lead = self.member_ids.get(device.id_location or device.location)
         possible = self.possible_ids if lead is None else lead.possible_ids
         return any(pattern.matches(device.id) for pattern in possible)
 

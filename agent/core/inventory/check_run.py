@@ -39,12 +39,12 @@ def run_checks(
         behind = _behind(check.partner_joins, joins, facts)
         if behind:
             said, read = CheckResult(CheckVerdict.IGNORED), read_inputs(check, facts)
-            of = DeviceCheckResult(entry, check, device.key, device.place, said, partners=behind, inputs=read)
+            of = DeviceCheckResult(entry, check, device.key, device.location, said, partners=behind, inputs=read)
             yield resolve_partners(
                 of, {}
             )  # as it is if all are well: for people, and for who listens to the kernel log
         else:
-            yield DeviceCheckResult(entry, check, device.key, device.place, check.evaluate(facts))
+            yield DeviceCheckResult(entry, check, device.key, device.location, check.evaluate(facts))
 
 
 def collect_partner_conditions(

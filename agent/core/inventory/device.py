@@ -63,7 +63,7 @@ class HostDevice(Struct):
     source: str
     key: str
     name: str
-    place: str
+    location: str
     directory: str = ""
     node: str = ""
     instance_id: str = ""
@@ -77,7 +77,7 @@ class Member(NamedTuple):
     part: which of its entry's parts it is; empty if there are none.
     """
 
-    place: str
+    location: str
     key: str
     instance_id: str
     name: str
@@ -103,7 +103,7 @@ class Device(Struct):
     """
 
     id: str
-    place: str
+    location: str
     key: str
     health: Health
     reason: Reason = NO_REASON
@@ -115,7 +115,7 @@ class Device(Struct):
     instance_id: str = ""
     members: tuple[Member, ...] = ()
     missing_members: tuple[Member, ...] = ()
-    lead: str = ""
+    id_location: str = ""
     grouping_digest: str = ""
     share_suffix: str = SHARE_MARK
     exclusive_keys: tuple[str, ...] = ()
@@ -128,12 +128,12 @@ class Device(Struct):
         return "" if self.shares is None else self.share_suffix
 
     @property
-    def places(self) -> tuple[str, ...]:
+    def locations(self) -> tuple[str, ...]:
         """Where it was, first the place of the host device that gave the id."""
         if not self.members and not self.missing_members:
-            return (self.place,)
-        others = (member.place for member in (*self.members, *self.missing_members))
-        return tuple(dict.fromkeys((self.lead or self.place, self.place, *others)))
+            return (self.location,)
+        others = (member.location for member in (*self.members, *self.missing_members))
+        return tuple(dict.fromkeys((self.id_location or self.location, self.location, *others)))
 
     @property
     def keys(self) -> tuple[str, ...]:

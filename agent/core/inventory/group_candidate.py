@@ -52,10 +52,10 @@ def make_group_candidate(
         grouping=grouping,
         group=group,
         members=tuple(
-            Member(device.place, device.key, device.instance_id, device.name, part_of.get(device.key, ""))
+            Member(device.location, device.key, device.instance_id, device.name, part_of.get(device.key, ""))
             for device in group.members
         ),
-        member_ids={one.device.place: MemberIds(one.ids, one.possible_ids) for one in (first, *others)},
+        member_ids={one.device.location: MemberIds(one.ids, one.possible_ids) for one in (first, *others)},
         ids_without_member=tuple(make_id_glob(text, words.replace_first(None)) for text in spec.id),
         check_results=_checked(list(made.values())),
         dependents=(

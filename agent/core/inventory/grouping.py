@@ -138,7 +138,7 @@ def _is_earlier(judged: MatchOutcome, entry: int) -> bool:
 
 def _in_order(keys: Iterable[str], entry: int, now: Mapping[str, MatchOutcome]) -> tuple[HostDevice, ...]:
     return tuple(
-        sorted((now[key].memberships[entry].device for key in keys), key=lambda device: make_sort_key(device.place))
+        sorted((now[key].memberships[entry].device for key in keys), key=lambda device: make_sort_key(device.location))
     )
 
 

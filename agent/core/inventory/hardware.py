@@ -17,7 +17,7 @@ class ObservedDevice(Protocol):
     """What was seen of one host device; fields as of `HostDevice`."""
 
     @property
-    def place(self) -> str: ...
+    def location(self) -> str: ...
     @property
     def key(self) -> str: ...
     @property
@@ -52,15 +52,15 @@ def identify_hardware(seen: ObservedDevice) -> Hardware:
     if not is_device_node(seen):
         return Hardware(seen.key)
     number = seen.instance_id.partition(" ")[0]
-    seat = seen.place if seen.place.startswith(_LASTS) else ""
+    seat = seen.location if seen.location.startswith(_LASTS) else ""
     return Hardware(seen.key, seat, number if _NUMBER.fullmatch(number) else "")
 
 
 def is_device_node(seen: ObservedDevice) -> bool:
     """Whether source `node` saw it, whose names are those of device nodes."""
-    return seen.place.startswith((_LASTS, "/"))
+    return seen.location.startswith((_LASTS, "/"))
 
 
 def get_key_without_number(seen: ObservedDevice) -> str:
     """The key, unless it is the number of a node: then the path, which is no key of any device."""
-    return seen.place if seen.key.startswith(_LASTS) else seen.key
+    return seen.location if seen.key.startswith(_LASTS) else seen.key

@@ -92,13 +92,13 @@ def make_in_pod_candidate(
     """
     device = mover.device
     if there is None:
-        if spec.moved_words or taken(device.place):
+        if spec.moved_words or taken(device.location):
             return None
         there = HostDevice(
             spec.source.kind,
             device.key,
             device.key.rpartition("/")[2],
-            device.place,
+            device.location,
             device.key,
             "",
             device.instance_id,
@@ -110,7 +110,8 @@ def make_in_pod_candidate(
         return None
     numa = facts(spec.topology) if isinstance(spec.topology, str) else None
     checked = (
-        DeviceCheckResult(spec.name, check, there.key, there.place, _said(check, spec, facts)) for check in spec.checks
+        DeviceCheckResult(spec.name, check, there.key, there.location, _said(check, spec, facts))
+        for check in spec.checks
     )
     known = Candidate(
         resource=mover.resource,
@@ -136,7 +137,7 @@ def make_in_pod_candidate(
 def _sees(spec: ResourceSpec, device: Device) -> bool:
     """Whether a device may be of an entry's source, by what it is known by: there may be no more of it."""
     subsystem = spec.source.arguments[0] if spec.source.kind == "subsystem" else spec.source.kind
-    return (device.key if device.key.startswith("pci:") else device.place).startswith(f"{subsystem}:")
+    return (device.key if device.key.startswith("pci:") else device.location).startswith(f"{subsystem}:")
 
 
 def _unfit(device: HostDevice, facts: Facts) -> str:

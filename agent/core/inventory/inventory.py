@@ -200,9 +200,9 @@ def _take_back(
     """Have those looked at again that were in pods, and in whose places something is again under another key."""
     if doubtful is None or not previous.in_pod_keys:
         return
-    filled = {device.place for by_source in seen.values() for device in by_source.values()}
+    filled = {device.location for by_source in seen.values() for device in by_source.values()}
     for key in previous.in_pod_keys:
-        if previous.movable_devices[key].device.place in filled:
+        if previous.movable_devices[key].device.location in filled:
             doubtful.add(key)
             sightings.pop(key, None)
 
@@ -234,12 +234,12 @@ def _gone(
         mover = movers[key]
         spec, seen = specs[mover.entry], sightings.get(key)
         if spec.source not in seats:
-            seats[spec.source] = frozenset(device.place for device in listing.devices.get(spec.source, ()))
+            seats[spec.source] = frozenset(device.location for device in listing.devices.get(spec.source, ()))
         devices = () if seen is None else seen.devices
         there = next((device for device in devices if device.source == spec.source.kind), None)
         taken = seats[spec.source]
         if there is not None and seen is not None and seen.candidate is None and _went(there, reader):
-            taken -= {there.place}
+            taken -= {there.location}
             there = None  # it went after it was listed: it was not turned down
         made = make_in_pod_candidate(
             mover, spec, there, reader, taken=taken.__contains__, gate=gates.get(mover.entry, "")

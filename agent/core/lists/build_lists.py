@@ -122,10 +122,10 @@ def build_lists(
     snapshots = {name: _snapshot(made, previous.get(name), present.held_ids, unlisted) for name, made in drafts.items()}
     unlisted += sorted(
         (
-            UnlistedCandidate(candidate.resource, candidate.device.place, candidate.device.key, why)
+            UnlistedCandidate(candidate.resource, candidate.device.location, candidate.device.key, why)
             for candidate, why in names.unlisted_candidates
         ),
-        key=lambda one: (one.resource, make_sort_key(one.place), one.key),
+        key=lambda one: (one.resource, make_sort_key(one.location), one.key),
     )
     partly = {left_out.resource for left_out in unlisted}
     again = {
@@ -222,7 +222,7 @@ def _within_limit(
             size += more
             within.append(device)
             continue
-        unlisted.append(UnlistedCandidate(resource, device.place, device.key, _FULL))
+        unlisted.append(UnlistedCandidate(resource, device.location, device.key, _FULL))
         if part is not None:
             within.append(make_unhealthy(part, _FULL, part.absent_since))
     return within

@@ -32,7 +32,7 @@ def find_devices(name: str, lists: Iterable[DeviceList], offers: ResourceCandida
     if by_id:
         return by_id
     listed = [ResourceDevice(one.resource, device) for one in all_lists for device in one.devices]
-    if by_name := [one for one in listed if name in {one.device.id, *one.device.places}]:
+    if by_name := [one for one in listed if name in {one.device.id, *one.device.locations}]:
         return by_name
     if by_host := list(_by_host(name, listed, offers)):
         return by_host
@@ -61,7 +61,7 @@ def _alone(candidate: Candidate) -> Device:
 
 
 def _is_called(host: HostDevice, name: str) -> bool:
-    known = {host.name, host.name.removeprefix("/dev/"), host.place, host.node, host.directory}
+    known = {host.name, host.name.removeprefix("/dev/"), host.location, host.node, host.directory}
     return name in known - {""} or _is_address(host, name)
 
 

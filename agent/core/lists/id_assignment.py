@@ -25,7 +25,7 @@ class UnlistedCandidate(Struct):
     """A host device that an entry takes and that is not in its list, with the reason."""
 
     resource: str
-    place: str
+    location: str
     key: str
     reason: str
 
@@ -60,7 +60,7 @@ def assign_ids(drafts: Mapping[str, ListBuilder], present: ListInputs) -> tuple[
         choice = owners.choose(candidate, name, wanted[name])
         if isinstance(choice, _CannotList):
             host = candidate.device
-            unlisted.append(UnlistedCandidate(candidate.resource, host.place, host.key, choice.reason))
+            unlisted.append(UnlistedCandidate(candidate.resource, host.location, host.key, choice.reason))
             draft.has_other_inputs = True
             moving |= choice.moving
             continue
@@ -205,4 +205,4 @@ def _order(newcomer: Candidate, draft: ListBuilder) -> tuple[int, str, str]:
     """
     key = newcomer.device.key
     rank = 2 if key in draft.possible_devices else 0 if key in draft.previous_ids else 1
-    return rank, make_sort_key(newcomer.device.place), key
+    return rank, make_sort_key(newcomer.device.location), key

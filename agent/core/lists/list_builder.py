@@ -168,7 +168,7 @@ def make_device(
     reason = Reason.of(format_missing_members(missing)) or candidate.reason
     return Device(
         id=id,
-        place=candidate.device.place,
+        location=candidate.device.location,
         key=candidate.device.key,
         health=Health.UNHEALTHY if reason else Health.HEALTHY,
         reason=reason,
@@ -178,7 +178,7 @@ def make_device(
         instance_id=candidate.device.instance_id,
         members=candidate.members,
         missing_members=missing,
-        lead="" if lead == candidate.device.place else lead,
+        id_location="" if lead == candidate.device.location else lead,
         grouping_digest=candidate.grouping_digest,
         share_suffix=candidate.share_suffix,
         exclusive_keys=candidate.exclusive_keys,
@@ -209,7 +209,7 @@ def update_device(made: ListBuilder, device: Device, candidate: Candidate, prese
         and device.shares == shares
         and device.instance_id == candidate.device.instance_id
         and device.key == candidate.device.key
-        and device.place == candidate.device.place
+        and device.location == candidate.device.location
         and device.members == candidate.members
         and device.missing_members == missing
         and device.grouping_digest == digest
@@ -220,7 +220,7 @@ def update_device(made: ListBuilder, device: Device, candidate: Candidate, prese
         return device
     if device.shares is not None and shares is not None and device.shares > shares:
         made.retire(replace(device, first_share=shares), _fewer(shares), present.held_ids)
-    lead = device.lead or device.place if candidate.members else ""
+    lead = device.id_location or device.location if candidate.members else ""
     now = make_device(candidate, device.id, shares, lead, missing)
     return replace(now, grouping_digest=digest, exclusive_keys=shuts, has_contested_id=device.has_contested_id)
 
@@ -242,7 +242,7 @@ def may_be_same(device: Device, candidate: Candidate) -> bool:
     there that would have it.
     """
     if not is_device_node(device) or device.id not in candidate.ids_from_name:
-        return not device.has_contested_id or not set(device.places).isdisjoint(candidate.places)
+        return not device.has_contested_id or not set(device.locations).isdisjoint(candidate.locations)
     before, now = map(identify_hardware, device.host_parts), list(map(identify_hardware, candidate.host_devices))
     return any(one.may_equal(other) for one in before for other in now)
 
@@ -251,22 +251,22 @@ def _judge(made: ListBuilder, devices: list[Device], present: ListInputs) -> Non
     """What becomes of devices that are not simply where they were under the same key."""
     places: dict[str, dict[str, Candidate]] = {}
     for key in sorted(made.new_candidates):
-        for place in made.new_candidates[key].places:
+        for place in made.new_candidates[key].locations:
             places.setdefault(place, {})[key] = made.new_candidates[key]
-    left = {place for device in devices for place in device.places}
+    left = {place for device in devices for place in device.locations}
     filled = {
         place
         for there in (made.present_devices, made.added_devices)
         for device in there
-        if device.place in left or device.members or device.missing_members
-        for place in device.places
+        if device.location in left or device.members or device.missing_members
+        for place in device.locations
     }
     filled.update(places)
     taken: set[str] = set()
     # Of several that were in one place the last to go comes first.
     for device in sorted(devices, key=lambda device: -inf if device.absent_since is None else -device.absent_since):
         held = present.held_ids.is_held(device)
-        there = (one for place in device.places for key, one in places.get(place, {}).items() if key not in taken)
+        there = (one for place in device.locations for key, one in places.get(place, {}).items() if key not in taken)
         here = [one for one in there if not held or may_be_same(device, one)]
         same = next((one for one in here if one.has_id_of(device)), None)
         doubt = next((one for one in here if one.may_get_id_of(device)), None)
@@ -288,7 +288,7 @@ def _judge(made: ListBuilder, devices: list[Device], present: ListInputs) -> Non
         elif present.is_present(device) or device.key.startswith(SLOT_KEY_PREFIX):
             made.retire(device, _why_not(device, made, present.inventory), present.held_ids)
         else:
-            other = not filled.isdisjoint(device.places)
+            other = not filled.isdisjoint(device.locations)
             keep_absent(
                 made, device, f"{ABSENT_REASON}: other hardware is in its place" if other else ABSENT_REASON, present
             )

@@ -62,19 +62,19 @@ class ListInputs(Struct):
 
         Of several host devices that is the one whose words stand for them.
         """
-        return self._is_present(device.key, device.place, device.instance_id)
+        return self._is_present(device.key, device.location, device.instance_id)
 
     def is_any_member_present(self, device: Device) -> bool:
         """Whether any of the host devices that were listed as this is still on the host."""
         if not device.members:
             return self.is_present(device)
-        return any(self._is_present(member.key, member.place, member.instance_id) for member in device.members)
+        return any(self._is_present(member.key, member.location, member.instance_id) for member in device.members)
 
     def _is_present(self, key: str, place: str, stamp: str) -> bool:
         sighting = self.inventory.match_results.get(key)
         if sighting is None:
             return False
-        here = [host.instance_id for host in sighting.devices if host.place == place]
+        here = [host.instance_id for host in sighting.devices if host.location == place]
         return not here or stamp in here  # by another name, or of another source, its stamp cannot be compared
 
     def must_forget(self, device: Device) -> bool:

@@ -23,10 +23,10 @@ def find_missing_members(
     former = (*device.members, *device.missing_members)
     if not former:
         return ()
-    there = set(candidate.places)
+    there = set(candidate.locations)
     parts = {member.member_name for member in candidate.members if member.member_name}
-    missing = (member for member in former if member.place not in there and member.member_name not in parts)
-    gone = tuple(sorted(missing, key=lambda member: make_sort_key(member.place)))
+    missing = (member for member in former if member.location not in there and member.member_name not in parts)
+    gone = tuple(sorted(missing, key=lambda member: make_sort_key(member.location)))
     if not gone or is_held:
         return gone
     grouping = candidate.grouping

@@ -137,15 +137,15 @@ def _new(
 def _send_home(found: Mapping[str, Candidate], names: ResourceNames, previous: Mapping[str, DeviceList]) -> None:
     """Give candidates that wait, and so have no name now, to the list in which they are; others join none."""
     homes: dict[str, list[tuple[str, Device]]] = {}
-    waiting = {place for candidate in found.values() for place in candidate.places}
+    waiting = {place for candidate in found.values() for place in candidate.locations}
     written = next(candidate.written_name for candidate in found.values())
     for name, owner in names.written_names.items():
         for device in previous[name].devices if owner == written and name in previous else ():
-            for place in waiting.intersection(device.places):
+            for place in waiting.intersection(device.locations):
                 homes.setdefault(place, []).append((name, device))
     sent: dict[str, dict[str, Candidate]] = {}
     for key, candidate in found.items():
-        here = [home for place in candidate.places for home in homes.get(place, ())]
+        here = [home for place in candidate.locations for home in homes.get(place, ())]
         home = next((name for name, device in here if candidate.has_id_of(device)), here[0][0] if here else None)
         if home is None:
             names.unlisted_candidates.append((candidate, candidate.not_ready_reason))

@@ -27,7 +27,7 @@ class Transition(Struct):
     old_health: Health | None
     new_health: Health | None
     reason: str
-    place: str = ""
+    location: str = ""
     key: str = ""
     check: str = ""
 
@@ -61,7 +61,7 @@ def find_transitions(before: DeviceList, after: DeviceList) -> Iterator[Transiti
     for device in later:
         if id(device) in same:
             continue
-        at = device.place, device.key
+        at = device.location, device.key
         reason, check = str(device.reason), device.reason.check
         known = old.pop(_key(device), None)
         if known is None:
@@ -75,7 +75,7 @@ def find_transitions(before: DeviceList, after: DeviceList) -> Iterator[Transiti
         elif known.reason != device.reason:
             yield Transition(after.resource, device.id, known.health, device.health, reason, *at, check)
     for device in old.values():
-        at = device.place, device.key
+        at = device.location, device.key
         yield Transition(after.resource, device.id, device.health, None, "no pod can hold it", *at)
 
 
@@ -83,8 +83,8 @@ def _replaced(before: Device, after: Device) -> bool:
     """Whether another thing stands where it or a part of it was. What was in a pod is not what it was, and the same."""
     if before.moved_words or after.moved_words:
         return False
-    parts = {member.place: member.instance_id for member in before.members} or {before.place: before.instance_id}
-    now = {member.place: member.instance_id for member in after.members} or {after.place: after.instance_id}
+    parts = {member.location: member.instance_id for member in before.members} or {before.location: before.instance_id}
+    now = {member.location: member.instance_id for member in after.members} or {after.location: after.instance_id}
     return any(stamp and now.get(place, stamp) not in {stamp, ""} for place, stamp in parts.items())
 
 

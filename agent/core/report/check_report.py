@@ -60,7 +60,7 @@ def _build_row(snapshot: AgentSnapshot, result: DeviceCheckResult) -> Mapping[st
 
 def _build_absent_rows(snapshot: AgentSnapshot, resource: str, device: Device) -> Iterator[Mapping[str, object]]:
     entry = snapshot.lists.written_names.get(resource) or resource
-    for location in device.places:
+    for location in device.locations:
         device_states = snapshot.check_states.left.get(DeviceRef(entry, location), DeviceCheckStates(location, {}))
         for name, state in device_states.conditions.items():
             if state.failing:

@@ -25,11 +25,11 @@ def build_device_report(snapshot: AgentSnapshot, resource: str, device: Device) 
         "resource": resource,
         "id": device.id,
         "address": find_address(snapshot, resource, device),
-        "place": device.place,
+        "place": device.location,
         "health": device.health.value,
         "reason": str(device.reason) or None,
         "since": snapshot.format_time(find_health_time(snapshot, resource, device)),
-        "drained": build_drain_report(snapshot.drains.of(resource, device.places)),
+        "drained": build_drain_report(snapshot.drains.of(resource, device.locations)),
         "leaving": is_retiring(snapshot, resource, device),
         "numa": list(device.numa),
         "shares": None if device.shares is None else len(device),
@@ -66,7 +66,7 @@ def build_resource_report(snapshot: AgentSnapshot, device_list: DeviceList, *, d
         "drained": build_drain_report(snapshot.drains.resources.get(name)),
         "streams": snapshot.streams[name].open_count if name in snapshot.streams else 0,
         "not_listed": [
-            {"place": unlisted.place, "reason": unlisted.reason}
+            {"place": unlisted.location, "reason": unlisted.reason}
             for unlisted in snapshot.lists.unlisted
             if unlisted.resource == name
         ],
@@ -77,7 +77,7 @@ def build_resource_report(snapshot: AgentSnapshot, device_list: DeviceList, *, d
 def find_address(snapshot: AgentSnapshot, resource: str, device: Device) -> str:
     """Return the name of the host device for people, or the last location of an absent device."""
     candidate = snapshot.find_candidate(resource, device)
-    return candidate.device.name if candidate else device.place
+    return candidate.device.name if candidate else device.location
 
 
 def find_health_time(snapshot: AgentSnapshot, resource: str, device: Device) -> float:

@@ -128,7 +128,7 @@ def _build_device_metrics(snapshot: AgentSnapshot, options: SeriesOptions) -> It
         "Whether a person has taken it out of scheduling.",
         _merge_series(
             (
-                (_label_device(name, device), snapshot.drains.of(name, device.places) is not None)
+                (_label_device(name, device), snapshot.drains.of(name, device.locations) is not None)
                 for name, device in devices
             ),
             max,

@@ -106,7 +106,7 @@ def _find_device_problems(snapshot: AgentSnapshot, device_list: DeviceList) -> I
     name = device_list.resource
     devices_by_reason: dict[Reason, list[Device]] = {}
     for device in device_list.devices:
-        is_intended = snapshot.drains.of(name, device.places) is not None or is_retiring(snapshot, name, device)
+        is_intended = snapshot.drains.of(name, device.locations) is not None or is_retiring(snapshot, name, device)
         if device.health is Health.UNHEALTHY and not is_intended:
             devices_by_reason.setdefault(device.reason, []).append(device)
     for reason, devices in devices_by_reason.items():
@@ -129,7 +129,7 @@ def _find_unlisted_problems(snapshot: AgentSnapshot, resource: str) -> Iterator[
     locations_by_reason: dict[str, list[str]] = {}
     for unlisted in snapshot.lists.unlisted:
         if unlisted.resource == resource and not _is_not_ready(snapshot, resource, unlisted.key):
-            locations_by_reason.setdefault(unlisted.reason, []).append(unlisted.place)
+            locations_by_reason.setdefault(unlisted.reason, []).append(unlisted.location)
     for reason, locations in locations_by_reason.items():
         yield Problem(resource, "not listed", reason, (f"device-agent explain {resource}",), None, tuple(locations))
 
