@@ -1,4 +1,4 @@
-"""docs/glossary.md: each term occurs once, has a meaning, and its fixed words are those of the program."""
+"""docs/glossary.md: each term occurs once, has a meaning, is in use, and its fixed words are those of the program."""
 
 import re
 
@@ -16,6 +16,14 @@ def test_each_term_has_one_meaning():
     assert len(ROWS) == len({meaning for _, meaning, _ in ROWS})
 
 
+def test_each_term_is_in_use():
+    """Each is in a page or in the code, where names of classes and functions count as words."""
+    files = [*(TOP / "agent").rglob("*.py"), *(file for file in (TOP / "docs").glob("*.md") if file.stem != "glossary")]
+    text = "\n".join(file.read_text() for file in files)
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])|[\W_]+", " ", text).lower()
+    assert [term for term in TERMS if re.sub(r"[\W_]+", " ", term).lower() not in words] == []
+
+
 def test_each_fixed_word_is_of_the_program():
     """Each is in the code, or a key on the page of the configuration, which other tests compare with the code."""
     files = (*(TOP / "agent").rglob("*.py"), TOP / "docs/configuration.md")
@@ -23,7 +31,7 @@ def test_each_fixed_word_is_of_the_program():
     assert [word for word in FIXED_WORDS if word.removeprefix("--as ") not in text] == []
 
 
-@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "docs/configuration.md", "docs/health.md"])
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "docs/architecture.md", "docs/configuration.md"])
 def test_it_is_linked(name):
     assert "glossary.md)" in (TOP / name).read_text()
 
