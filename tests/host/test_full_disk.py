@@ -10,12 +10,12 @@ from tests.cli.conftest import TOP
 from tests.namespaces import need_namespaces
 
 CDI = """
-from agent.core.entry.generated_cdi import mark
+from agent.core.entry.generated_cdi import make_header
 from agent.host.root import Root
 from agent.host.cdi_spec_file import SpecFiles
 files = SpecFiles(Root(), PLACE, "me")
 def write(size):
-    files.put("device-agent_a.yaml", mark("me") + b"x" * size)
+    files.put("device-agent_a.yaml", make_header("me") + b"x" * size)
 """
 DEVINFO = """
 from agent.core.entry.devinfo import DevInfo
