@@ -1,1 +1,1 @@
-"""Reading the machine under a root prefix: files, links, nodes, and what says that they changed."""
+"""Access to the host below a root prefix: files, links, device nodes, kernel events, programs."""

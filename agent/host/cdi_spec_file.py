@@ -1,4 +1,4 @@
-"""CDI specs of our own as files: put where runtimes look, whole or not at all, and never over what is another's."""
+"""Generated CDI spec files: written whole or not at all, and never over a file of another program."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from agent.core.entry.generated_cdi import PREFIX, SUFFIX, make_header
 from agent.core.language.value import Absent
 from agent.host.root import Root
 
-_MODE, _DIRECTORY_MODE = 0o644, 0o755  # runtimes need not be root's
+_MODE, _DIRECTORY_MODE = 0o644, 0o755  # container runtimes need not run as root
 _LIMIT = 16 * 1024 * 1024  # bytes
 
 
 class SpecFiles:
-    """The files of one owner in one directory, which is made as soon as there is one.
+    """The CDI spec files of one owner in one directory. The directory is created with the first file.
 
-    directory: as it is said in agent.toml. owner: who of several agents on one machine.
+    directory: the path as `agent.toml` has it.
+    owner: names this agent among several on one machine.
     """
 
     def __init__(self, root: Root, directory: str, owner: str) -> None:
@@ -28,18 +29,18 @@ class SpecFiles:
         self._mark = make_header(owner)
 
     def get_path(self, name: str) -> str:
-        """Where a file is, as people know it."""
+        """Return the path of a file, as `agent.toml` and messages show it."""
         return f"{self.directory}/{name}"
 
     def read_version(self, name: str) -> tuple[int, ...]:
-        """A mark that differs once a file may have changed; empty if it is not there."""
+        """Return a value that differs when the file may have changed. Empty if the file does not exist."""
         return self._root.read_version(self.get_path(name))
 
     def read(self, name: str) -> bytes | None:
-        """What is in a file; None if there is none.
+        """Return the content of a file; None if it does not exist.
 
         Raises:
-            OSError: it is another's, or cannot be read.
+            OSError: the file belongs to another program, or cannot be read.
         """
         path = f"{self._find_host_directory()}/{name}"
         try:
@@ -55,10 +56,10 @@ class SpecFiles:
         return data
 
     def put(self, name: str, data: bytes | None) -> None:
-        """Have that in a file, or no such file. A runtime that reads meanwhile reads the old one or the new one.
+        """Write a file, or remove it if `data` is None. A runtime that reads at that time sees the old or the new file.
 
         Raises:
-            OSError: it is another's, or cannot be written.
+            OSError: the file belongs to another program, or cannot be written.
         """
         current_data = self.read(name)
         if current_data == data:
@@ -69,10 +70,10 @@ class SpecFiles:
             return
         if not os.path.isdir(directory):
             os.makedirs(directory, exist_ok=True)
-            os.chmod(directory, _DIRECTORY_MODE)  # whatever the umask
-        temporary_path = f"{directory}/.{name}.new"  # no runtime takes that for a spec
+            os.chmod(directory, _DIRECTORY_MODE)  # independent of the umask
+        temporary_path = f"{directory}/.{name}.new"  # runtimes ignore such names
         with suppress(FileNotFoundError):
-            os.unlink(temporary_path)  # of a life that ended here
+            os.unlink(temporary_path)  # left by a run that ended at this point
         try:
             handle = os.open(temporary_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, _MODE)
             with os.fdopen(handle, "wb") as file:
@@ -87,7 +88,10 @@ class SpecFiles:
             raise
 
     def remove_except(self, current_names: Container[str]) -> tuple[str, ...]:
-        """Remove those of ours that are none of `kept`, and give the names of those of ours that are there then."""
+        """Remove the files of this owner except `current_names`.
+
+        Return the names of the remaining files of this owner.
+        """
         remaining_names: list[str] = []
         names = self._root.list_names(self.directory)
         for name in () if isinstance(names, Absent) else names:
@@ -103,7 +107,7 @@ class SpecFiles:
         return tuple(remaining_names)
 
     def _find_host_directory(self) -> str:
-        """The directory as the kernel knows it; below a prefix, links stay in it."""
+        """Return the directory as the kernel takes it. Below a prefix, links stay inside the prefix."""
         if not self._root.prefix:
             return self.directory
         real_path = self._root.resolve(self.directory)

@@ -1,4 +1,4 @@
-"""The directories of CDI specs, as the container runtime reads them: JSON and YAML, no directory below."""
+"""The directories of CDI specs, read as the container runtime reads them: JSON and YAML, no subdirectories."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from agent.core.entry.generated_cdi import MARK
 from agent.core.language.value import Absent
 from agent.host.root import Root
 
-LIMIT = 16 * 1024 * 1024  # bytes of a spec; those of the largest nodes have some hundred thousand
-_YOUNG_SECONDS = 1.0  # a file that changed so lately may change again within one tick of the clock
+LIMIT = 16 * 1024 * 1024  # bytes of a spec; on the largest nodes it has some hundred thousand
+_YOUNG_SECONDS = 1.0  # a file that changed so recently may change again within one clock tick
 
 
 class _ReadSpec(NamedTuple):
-    """A file as it was read. version: that of the file, empty if it is to be read again in any case."""
+    """A spec with the version of its file. An empty version means: read the file again."""
 
     version: tuple[int, ...]
     file: SpecFile
@@ -26,17 +26,23 @@ _Files: TypeAlias = Mapping[str, _ReadSpec]
 
 
 class SpecDirectories:
-    """Reads specs again once their files change; what does not change costs a `stat` a file.
+    """Reader of CDI specs. It reads a file again when the file changes; an unchanged file costs one `stat`.
 
-    directories: in the order of the runtime, the last one going first.
+    directories: in the order of the runtime. The last one has priority.
     """
 
     def __init__(self, directories: Sequence[str] = DIRECTORIES) -> None:
         self.directories = tuple(directories)
-        self._cached: tuple[_Files, Specs] = ({}, Specs(self.directories))  # one value, as any thread may replace it
+        self._cached: tuple[_Files, Specs] = (
+            {},
+            Specs(self.directories),
+        )  # one value, because any thread may replace it
 
     def read(self, root: Root) -> Specs:
-        """What all specs define now; the same object as before where no file differs. Any thread may ask."""
+        """Return the content of all specs.
+
+        The object stays the same while no file differs. Any thread may call this.
+        """
         previous, specs = self._cached
         current = {path: _read_spec(root, path, previous.get(path)) for path in self._list_paths(root)}
         files = [read.file for read in current.values()]
@@ -61,7 +67,7 @@ def _read_spec(root: Root, path: str, previous: _ReadSpec | None) -> _ReadSpec:
 
 
 def _parse(path: str, data: bytes | Absent) -> SpecFile:
-    """A spec from its text. YAML is read as text alone, whatever its values look like."""
+    """Parse a spec. YAML values stay text, whatever they look like."""
     if isinstance(data, Absent):
         return SpecFile(path, fault=data.reason)
     if len(data) > LIMIT:
@@ -75,16 +81,16 @@ def _parse(path: str, data: bytes | Absent) -> SpecFile:
 
 
 def _parse_document(path: str, data: bytes) -> object:
-    if data.startswith(MARK):  # of an agent, this or another: JSON behind one line
+    if data.startswith(MARK):  # from this or another agent: JSON after one line
         return json.loads(data.partition(b"\n")[2])
     return json.loads(data) if path.endswith(".json") else _parse_yaml(data)
 
 
 def _parse_yaml(data: bytes) -> object:
-    import yaml  # only for those who have such a spec
+    import yaml  # import on demand: few hosts have a YAML spec
 
     try:
-        return yaml.load(data, Loader=getattr(yaml, "CBaseLoader", yaml.BaseLoader))  # noqa: S506  it makes text only
+        return yaml.load(data, Loader=getattr(yaml, "CBaseLoader", yaml.BaseLoader))  # noqa: S506  this loader makes text only
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         position = getattr(error, "problem_mark", None)
         line = f"line {position.line + 1}: " if position else ""

@@ -1,7 +1,7 @@
-"""Aside: a call that may never come back, in a thread of its own that nobody has to wait for.
+"""Calls that may never return, each in a daemon thread that nothing waits for at exit.
 
-A read of sysfs can wait for the hardware for as long as that likes, and no signal ends it. Threads of
-`concurrent.futures` are joined when the process exits; these are not, so whatever is stuck ends with the process.
+A read of sysfs can wait for the hardware without limit, and no signal ends it. Threads of `concurrent.futures` are
+joined when the process exits. Daemon threads are not, so a blocked call ends with the process.
 """
 
 from __future__ import annotations
@@ -17,12 +17,18 @@ T = TypeVar("T")
 
 
 async def run_in_thread(function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
-    """What the function returns or raises. Cancelled, it comes back at once, and the thread is left to itself."""
+    """Return the result of the function, or raise its exception.
+
+    A cancelled call returns at once and leaves the thread running.
+    """
     return await start_in_thread(function, *arguments, **named)
 
 
 def start_in_thread(function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> asyncio.Future[T]:
-    """The same, begun: done as soon as the thread is, unless it was cancelled before."""
+    """Start the function in a thread and return its future.
+
+    The future is done when the thread is, unless it is cancelled.
+    """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
 
@@ -32,32 +38,32 @@ def start_in_thread(function: Callable[P, T], *arguments: P.args, **named: P.kwa
         if error is not None:
             future.set_exception(error)
         else:
-            future.set_result(result)  # type: ignore[arg-type]  # there is a result wherever there is no error
+            future.set_result(result)  # type: ignore[arg-type]  # without an error there is a result
 
     def work() -> None:
         result, error = None, None
         try:
             result = function(*arguments, **named)
-        except BaseException as raised:  # noqa: BLE001  it is raised where it is awaited
+        except BaseException as raised:  # noqa: BLE001  raised in the awaiting task
             error = raised
         try:
             loop.call_soon_threadsafe(settle, result, error)
         except RuntimeError:
-            return  # the loop is closed: nobody waits any more
+            return  # the loop is closed: no task waits
 
     threading.Thread(target=work, name=getattr(function, "__name__", "aside"), daemon=True).start()
     return future
 
 
 class DaemonThreads(ThreadPoolExecutor):
-    """The same for a loop as its own executor: each call has a thread that nobody waits for at the end.
+    """Executor for a loop: each call has a daemon thread.
 
-    What `asyncio.to_thread` and aiofiles have begun would else hold up the end of the process for as long as a disk
-    does not answer: a loop joins the threads of its executor, and so does the interpreter.
+    Calls of `asyncio.to_thread` and aiofiles would otherwise delay the end of the process while a disk does not
+    respond. A loop joins the threads of its executor, and the interpreter does so too.
     """
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Begin a call."""
+        """Start a call and return its future."""
         future: Future[T] = Future()
 
         def work() -> None:
@@ -65,7 +71,7 @@ class DaemonThreads(ThreadPoolExecutor):
                 return
             try:
                 result = fn(*args, **kwargs)
-            except BaseException as raised:  # noqa: BLE001  it is raised where it is awaited
+            except BaseException as raised:  # noqa: BLE001  raised in the awaiting task
                 future.set_exception(raised)
             else:
                 future.set_result(result)

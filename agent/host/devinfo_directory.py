@@ -1,8 +1,8 @@
-"""The directory of device-information files: which of those in it are ours, and how they come and go.
+"""The directory of device-information files: the files of this agent in it, how they are written and removed.
 
-Other programs write there too, so a file is ours only if we remember having written what is in it. What we write is
-remembered first, in a directory of the state's: a file there for each of ours, with its id and what it says. Neither
-needs to outlast the machine: `/run` does not.
+Other programs write there too. A file belongs to this agent only if its content is in the agent's records. The record
+is written first, in a subdirectory of the state directory: one file for each, with its ID and its texts. Neither must
+survive a reboot, because `/run` does not.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ from agent.core.entry.devinfo import DevInfo
 from agent.core.language.template import compute_digest
 from agent.core.struct import Struct
 
-LIMIT = 16 * 1024 * 1024  # bytes of what is remembered of a file
-_MEMORY_NAME = "devinfo"  # the directory of the state's
-_MODE, _DIRECTORY_MODE = 0o644, 0o755  # CNI plugins need not be root's
+LIMIT = 16 * 1024 * 1024  # bytes of the record of a file
+_MEMORY_NAME = "devinfo"  # a subdirectory of the state directory
+_MODE, _DIRECTORY_MODE = 0o644, 0o755  # CNI plugins need not run as root
 
 
 class DevInfoError(Exception):
-    """Why a device-information file cannot be written."""
+    """A device-information file cannot be written; the text gives the reason."""
 
 
 class _Memory(Struct):
-    """What is remembered of one of our files: the id it is of, and the texts that may stand in it, newest first."""
+    """The record of one own file: its ID and the texts that it may contain, newest first."""
 
     id: str
     texts: tuple[str, ...]
 
 
 class DevInfoDirectory:
-    """Writes and removes our files. Every call may wait for a disk; no two may be made at once.
+    """Writer of the own files. Each call may wait for a disk. Two calls must not run at the same time.
 
     Args:
-        directory: where CNI plugins look.
-        state: the directory of the state, in which ours are remembered.
+        directory: where CNI plugins read.
+        state: the state directory. It contains the records.
     """
 
     def __init__(self, directory: str, state: str) -> None:
@@ -47,10 +47,10 @@ class DevInfoDirectory:
         self._memory_directory = os.path.join(state, _MEMORY_NAME)
 
     def write(self, infos: Iterable[DevInfo]) -> None:
-        """Have these files there, whole, or as they were.
+        """Write these files. Each one is complete or unchanged.
 
         Raises:
-            DevInfoError: the disk is full or cannot be written, or somebody else's file is in the way.
+            DevInfoError: the disk is full or cannot be written, or a file of another program has the same path.
         """
         for info in infos:
             path = os.path.join(self._directory, info.name)
@@ -60,12 +60,12 @@ class DevInfoDirectory:
                 raise DevInfoError(f"{error.filename or path}: {os.strerror(error.errno or errno.EIO)}") from None
 
     def remove_unused(self, is_held: Callable[[str], bool]) -> tuple[bool, list[str]]:
-        """Remove our files whose ids are not held.
+        """Remove the own files whose IDs are not held.
 
-        What is not as we wrote it any more is somebody else's by now, and stays.
+        A file whose content differs from the record belongs to another program by now. It stays.
 
         Returns:
-            Whether any of ours are left; and why some could not be removed.
+            Whether own files remain, and the reasons why files could not be removed.
         """
         has_remaining, faults = False, []
         for name, memory in self._read_memories():
@@ -107,7 +107,7 @@ class DevInfoDirectory:
             yield name, self._read_memory(name)
 
     def _read_memory(self, name: str) -> _Memory | None:
-        """What is remembered of a file; none if that is nothing, or was torn."""
+        """Return the record of a file; None if it does not exist or is damaged."""
         text = _read(os.path.join(self._memory_directory, name), LIMIT)
         try:
             content = json.loads(text or "")
@@ -117,13 +117,14 @@ class DevInfoDirectory:
 
 
 def _max_size(*texts: str) -> int:
-    """How many bytes a file has at most that says one of these."""
+    """Return the size in bytes of the longest of these texts."""
     return max((len(text.encode()) for text in texts), default=0)
 
 
 def _read(path: str, size: int) -> str | None:
-    """What a plain file says; none if there is nothing. What is no plain file, cannot be read, or has more bytes than
-    that says "": not ours.
+    """Return the text of a plain file; None if no file exists.
+
+    Return "" for a file that is not plain, cannot be read, or has more than `size` bytes. No own file has this text.
     """
     try:
         with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
@@ -137,7 +138,10 @@ def _read(path: str, size: int) -> str | None:
 
 
 def _replace(path: str, text: str) -> None:
-    """Put a file in place whole. Its other name is no name of such a file, and is the same each time."""
+    """Replace a file with a complete new one.
+
+    The temporary name is always the same and is no name of a device-information file.
+    """
     directory, name = os.path.split(path)
     new = os.path.join(directory, f".device-agent-{compute_digest(name, 16)}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -153,7 +157,7 @@ def _replace(path: str, text: str) -> None:
 
 
 def _make_directories(directory: str) -> None:
-    """Make a directory, and those above it, that others can read, whatever our umask."""
+    """Create a directory and its parents, readable for others whatever the umask is."""
     if not os.path.isdir(directory):
         above = os.path.dirname(directory)
         if above != directory:

@@ -1,6 +1,6 @@
-"""A directory that one process at a time uses: flock(2) on the directory itself.
+"""A lock on a directory for one process at a time: flock(2) on the directory itself.
 
-Nothing is written there, and who may not read the directory cannot hold anybody up.
+Nothing is written there. A process that may not read the directory cannot block others.
 """
 
 from __future__ import annotations
@@ -10,26 +10,26 @@ import os
 
 
 class DirectoryLockedError(OSError):
-    """Another process has the directory."""
+    """Another process has locked the directory."""
 
 
 class DirectoryLock:
-    """One directory's claim, made and kept with `take`."""
+    """The lock on one directory. `acquire` takes and keeps it."""
 
     def __init__(self, directory: str) -> None:
         self._directory = directory
         self._descriptor: int | None = None
 
     def acquire(self) -> None:
-        """Have the directory that is there now; at once done if it is had already, and if there is none to have.
+        """Lock the directory that the path leads to now. Do nothing if it is locked already or does not exist.
 
         Raises:
-            Taken: another process has it.
+            DirectoryLockedError: another process has locked it.
         """
         try:
             descriptor = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY)
         except OSError:
-            return  # whoever wants to use it will find out
+            return  # the first use of the directory reports the error
         if self._descriptor is not None and os.path.sameopenfile(self._descriptor, descriptor):
             os.close(descriptor)
             return
@@ -39,13 +39,13 @@ class DirectoryLock:
             os.close(descriptor)
             raise DirectoryLockedError(f"another device-agent is running with {self._directory}") from None
         except OSError:
-            os.close(descriptor)  # a file system without locks
+            os.close(descriptor)  # the file system has no locks
             return
         self.close()
         self._descriptor = descriptor
 
     def close(self) -> None:
-        """Let it go."""
+        """Release the lock."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None

@@ -1,4 +1,4 @@
-"""What a network driver says by ethtool and nowhere else (include/uapi/linux/ethtool.h)."""
+"""Facts of a network driver that only ethtool gives (include/uapi/linux/ethtool.h)."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import struct
 from agent.core.language.value import Absent
 
 _SIOCETHTOOL = 0x8946
-_GET_TS_INFO = 0x41  # may be asked without any capability
-_TS_INFO = struct.Struct("=IIi")  # command, what the software can, number of the clock
-_REST = 32  # bytes of it that are of no interest
+_GET_TS_INFO = 0x41  # needs no capability
+_TS_INFO = struct.Struct("=IIi")  # command, software capabilities, clock number
+_REST = 32  # unused bytes of the answer
 
 
 def read_clock_number(interface: str) -> int | Absent:
-    """The number of the PTP clock by which an interface stamps packets."""
+    """Return the number of the PTP clock that stamps the packets of an interface."""
     answer = array.array("B", _TS_INFO.pack(_GET_TS_INFO, 0, -1) + bytes(_REST))
     request = struct.pack("16sP16x", os.fsencode(interface)[:15], answer.buffer_info()[0])
     try:
-        # Any socket will do, and those of AF_INET may be forbidden to us.
+        # Any socket works, and the unit may forbid AF_INET.
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as ethtool_socket:
             fcntl.ioctl(ethtool_socket, _SIOCETHTOOL, request)
     except OSError as error:

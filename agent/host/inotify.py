@@ -1,7 +1,8 @@
-"""Directories watched by inotify (inotify(7)), also those that are missing, come again or are reached by links.
+"""Watches on directories by inotify(7), also directories that do not exist yet, are created again, or are reached by
+links.
 
-inotify watches an inode, not a path. So for each wanted directory every directory on the way to it is watched too,
-for the one name that leads on; when that name changes, the way is walked and watched anew.
+inotify watches an inode, not a path. So every directory on the path to a requested one is watched too, for the one name
+that leads on. When that name changes, the path is walked and watched again.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from inotify_simple import flags
 from agent.core.struct import MutableStruct, field
 from agent.host.root import LINKS, Root
 
-READ_SIZE = 16384  # bytes taken in one go: some hundred events, before others on the event loop have their turn
+READ_SIZE = 16384  # bytes of one read: some hundred events, before other tasks of the event loop run
 
 _MASK = (
     flags.CREATE
@@ -41,7 +42,12 @@ log = logging.getLogger(__name__)
 
 
 class _WatchedInode(MutableStruct):
-    """One inode: its canonical path, the names in it that lead on to wanted directories, and which of these it is."""
+    """One inode.
+
+    path: its canonical path.
+    next_names: the names in it that lead to requested directories.
+    requested: the requested paths that lead to it.
+    """
 
     path: str
     next_names: set[str] = field(default_factory=set)
@@ -49,18 +55,20 @@ class _WatchedInode(MutableStruct):
 
 
 class PathWatch:
-    """Tells what changed in directories. Entered on the event loop, which it calls back from.
+    """Watch on directories. Enter it on the event loop, which calls back.
 
     Args:
-        root: paths are below its prefix, and without it everywhere else.
-        changed: called with paths: what came, went, was renamed or got other permissions (under the directory's
-            wanted name and its canonical one), or a wanted directory itself when it is another than before; and
-            whether events were lost, so that anything may have changed.
-        written: also what was written to, but below /dev, where that would be every use of a device.
+        root: paths are below its prefix. Without a prefix they may be anywhere.
+        changed: called with paths and a flag. A path is of an entry that was added, removed or renamed, or whose
+            permissions changed. It is reported under the requested and the canonical name of its directory. A requested
+            directory itself is reported when another inode has its place. The flag is true if events were lost, so that
+            anything may have changed.
+        written: report entries that were written to as well. Below /dev this would be every use of a device, so not
+            there.
     """
 
     def __init__(self, root: Root, changed: Callable[[frozenset[str], bool], None], *, written: bool = False) -> None:
-        self.faults: Mapping[str, str] = {}  # wanted directories that cannot be watched, and why
+        self.faults: Mapping[str, str] = {}  # reasons of the requested directories that cannot be watched
         self._root = root
         self._written = written
         self._changed = changed
@@ -94,10 +102,11 @@ class PathWatch:
         self._failure = "closed"
 
     def watch(self, directories: Iterable[str]) -> frozenset[str]:
-        """Watch these, and no others. Cheap to repeat; each time, ways that changed unseen (a mount) are found.
+        """Watch these directories and no others. Repeated calls are cheap; each one finds changes without events, as a
+        mount.
 
         Returns:
-            Those that were not watched before: what happened in them until now, nobody saw.
+            Directories that were not watched before. Changes in them until now were not reported.
         """
         previous, self._requested = self._requested, frozenset(directories)
         replaced_directories = self._rewatch() & previous
@@ -106,7 +115,10 @@ class PathWatch:
         return self._requested - previous
 
     def _rewatch(self) -> frozenset[str]:
-        """Walk to every wanted directory anew; those that are another directory than before, or gone, or come."""
+        """Walk to every requested directory.
+
+        Return those with another inode than before, and those that were added or removed.
+        """
         if self._inotify is None and self._is_entered:
             self._open()
         if self._inotify is None:
@@ -124,14 +136,14 @@ class PathWatch:
             try:
                 self._inotify.rm_watch(number)
             except OSError:
-                continue  # the kernel has dropped it with its directory
+                continue  # the kernel removed the watch with its directory
         self._watched = watched
         self._log_faults(faults)
         new = {path: number for number, inode in watched.items() for path in inode.requested}
         return frozenset(path for path in self._requested if old.get(path) != new.get(path))
 
     def _log_faults(self, faults: Mapping[str, str]) -> None:
-        """Note what cannot be watched; each cause is said once, and again only when it was gone in between."""
+        """Store the faults. Log each cause once, and again only after it was absent."""
         for fault in sorted({*faults.values()} - {*self.faults.values()}):
             paths = sorted(path for path, reason in faults.items() if reason == fault)
             suffix = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
@@ -139,7 +151,7 @@ class PathWatch:
         self.faults = faults
 
     def _walk(self, inotify: inotify_simple.INotify, directory: str, watched: dict[int, _WatchedInode]) -> None:
-        """Watch every directory on the way, each before the next name in it is looked up: no change is missed."""
+        """Watch every directory on the path, each before the next name in it is read, so that no change is missed."""
         parts = [part for part in directory.split("/") if part][::-1]
         components: list[str] = []
         links = 0
@@ -166,7 +178,7 @@ class PathWatch:
                 target = os.readlink(f"{self._root.prefix}{path}/{name}")
             except FileNotFoundError:
                 return
-            except OSError:  # EINVAL: no link
+            except OSError:  # EINVAL: the name is no link
                 components.append(name)
                 continue
             links += 1
@@ -202,12 +214,12 @@ class PathWatch:
             self._changed(frozenset(changed), overflow)
 
     def _add_canonical_names(self, directories: Iterable[str]) -> frozenset[str]:
-        """Wanted directories as asked for, and as they are called canonically now."""
+        """Return requested directories with their canonical names."""
         paths = frozenset(directories)
         return paths | {inode.path for inode in self._watched.values() if inode.requested & paths}
 
 
 def _describe_fault(error: OSError) -> str:
-    """What went wrong, with the limit that it may have been."""
+    """Return the text of an error, with the kernel limit that may be its cause."""
     sysctl = _SYSCTLS.get(error.errno or 0)
     return f"inotify: {error.strerror or error}" + (f" (sysctl {sysctl} may be too low)" if sysctl else "")

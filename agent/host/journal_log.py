@@ -1,4 +1,4 @@
-"""Log lines to the journal by its own protocol (systemd.io/JOURNAL_NATIVE_PROTOCOL): words, priority and fields."""
+"""Log lines for the journal in its own protocol (systemd.io/JOURNAL_NATIVE_PROTOCOL): message, priority and fields."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PRIORITIES = {
 
 
 def is_journal(environ: Mapping[str, str], stream: int) -> bool:
-    """Whether a stream leads to the journal: systemd names its device and inode in JOURNAL_STREAM (systemd.exec(5))."""
+    """Return whether a stream leads to the journal. JOURNAL_STREAM has its device and inode (systemd.exec(5))."""
     try:
         status = os.fstat(stream)
     except OSError:
@@ -32,21 +32,23 @@ def is_journal(environ: Mapping[str, str], stream: int) -> bool:
 
 
 class PriorityFormatter(logging.Formatter):
-    """`<N>` in front of each line, as sd-daemon(3) wants it."""
+    """Formatter that puts `<N>` before each line, as sd-daemon(3) requires."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The record's lines."""
+        """Return the lines of the record."""
         mark = f"<{PRIORITIES.get(record.levelno, 6)}>"
         return "\n".join(mark + line for line in super().format(record).splitlines())
 
 
 class JournalHandler(logging.Handler):
-    """One datagram for each record; what the journal does not take goes where `otherwise` writes. Never waits: where
-    neither has room, because the journal hangs, lines are lost, and it is said how many.
+    """Handler that sends one datagram for each record. It never waits.
+
+    The fallback handler writes what the journal does not accept. If the fallback has no room either, because the
+    journal hangs, lines are lost and their number is logged.
     """
 
     def __init__(self, fallback: logging.Handler, path: str = SOCKET, stream: int = 2) -> None:
-        """`path` is the journal's socket, `stream` what `otherwise` writes to."""
+        """Create the handler. `path` is the socket of the journal; `fallback` writes to `stream`."""
         super().__init__()
         self._fallback = fallback
         self._path = path
@@ -55,26 +57,26 @@ class JournalHandler(logging.Handler):
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Send one."""
+        """Send one record."""
         try:
             if self._lost_count and self._send(_make_lost_record(self._lost_count)):
                 self._lost_count = 0
             if not self._send(record):
                 self._lost_count += 1
-        except Exception:  # noqa: BLE001  as every handler does: a line that cannot be written ends nobody
+        except Exception:  # noqa: BLE001  as in every handler: a failed write must not end the program
             self.handleError(record)
 
     def _send(self, record: logging.LogRecord) -> bool:
         try:
             self._socket.sendto(build_datagram(self.format(record), record), self._path)
-        except OSError:  # not there, busy, or it is too long
+        except OSError:  # no journal, a full socket, or a record that is too long
             if not select.select((), (self._stream,), (), 0)[1]:
                 return False
             self._fallback.handle(record)
         return True
 
     def close(self) -> None:
-        """Send no more."""
+        """Close the socket."""
         self._socket.close()
         super().close()
 
@@ -85,14 +87,14 @@ def _make_lost_record(number: int) -> logging.LogRecord:
 
 
 def build_datagram(message: str, record: logging.LogRecord) -> bytes:
-    """A record as the journal reads it."""
+    """Return a record in the protocol of the journal."""
     priority = str(PRIORITIES.get(record.levelno, 6))
     fields = {"MESSAGE": message, "PRIORITY": priority, "SYSLOG_IDENTIFIER": NAME, **getattr(record, "fields", {})}
     return b"".join(_encode_field(name, value.encode("utf-8", "backslashreplace")) for name, value in fields.items())
 
 
 def _encode_field(name: str, value: bytes) -> bytes:
-    """`NAME=value`; a value of several lines has its length in front."""
+    """Return `NAME=value`. A value with several lines has its length before it."""
     if b"\n" not in value:
         return b"%s=%s\n" % (name.encode(), value)
     return b"%s\n%s%s\n" % (name.encode(), len(value).to_bytes(8, "little"), value)

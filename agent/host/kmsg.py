@@ -1,8 +1,8 @@
-"""The kernel log: /dev/kmsg from its oldest line on, without ever waiting (Documentation/ABI/testing/dev-kmsg).
+"""The kernel log: /dev/kmsg from its oldest line, read without waiting (Documentation/ABI/testing/dev-kmsg).
 
-A tree in place of the host may have a plain file there with the same lines.
-The shipped unit opens it as our standard input, so that no capability is needed and nothing else is shown: whether
-it may be read is asked when it is opened (`devkmsg_open`), never when it is read.
+A tree in place of the host may have a plain file there with the same lines. The shipped unit opens the log as standard
+input of the agent. So the agent needs no capability and no other file is exposed: the kernel checks the right to read
+when the file is opened (`devkmsg_open`), never when it is read.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from agent.core.language.value import Absent
 from agent.host.root import Root
 
 KMSG = "/dev/kmsg"
-STDIN = 0  # where a unit hands the open log over: whoever reads it needs no right to open it then
+STDIN = 0  # a unit opens the log here, so that the agent needs no right to open it
 
 _DEVICE = os.makedev(1, 11)  # Documentation/admin-guide/devices.txt
-_RECORD_SIZE = 1 << 16  # bytes of a record at most: one that does not fit is lost (EINVAL), and the kernel's have 8 KiB
+_RECORD_SIZE = 1 << 16  # largest record in bytes: a longer one is lost (EINVAL); the kernel's have 8 KiB
 _RECORD = re.compile(rb"([0-9]{1,10}),([0-9]{1,20}),([0-9]{1,20}),([^;]*);(.*)")
 _ERROR_TEXTS = {errno.EPERM: "not permitted", errno.EACCES: "not permitted", errno.ENOENT: "there is none"}
 
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 
 class _LogRecord(NamedTuple):
-    """A record as it stands in the log. kernel: the kernel says it, and no program that wrote to /dev/kmsg."""
+    """A record of the log. is_from_kernel: the kernel wrote it, not a program that writes to /dev/kmsg."""
 
     number: int
     seconds: float
@@ -42,14 +42,14 @@ class _LogRecord(NamedTuple):
 
 
 class KernelLog:
-    """The kernel log, read on and on.
+    """Reader of the kernel log.
 
     Args:
-        clock: the seconds since boot, as the kernel stamps its lines (`CLOCK_MONOTONIC`).
+        clock: seconds since boot, as in the time stamps of the kernel (`CLOCK_MONOTONIC`).
 
     Attributes:
-        ended: nothing more comes of it for now, though it counts as readable; to wait for it would be to spin.
-        overruns: how often lines were lost.
+        is_at_end: no more records for now, although the file counts as readable. Waiting for it would be a busy loop.
+        overruns: how many times lines were lost.
     """
 
     def __init__(self, root: Root, clock: Callable[[], float] = time.monotonic) -> None:
@@ -65,11 +65,14 @@ class KernelLog:
 
     @property
     def handle(self) -> int | None:
-        """What becomes readable when there is more; none if nothing tells, and somebody has to look."""
+        """The file that becomes readable with new records; None if nothing reports them, and the caller must poll."""
         return None if self._is_plain_file else self._handle
 
     def open(self) -> Absent | None:
-        """Read from the oldest line on; why that cannot be, if it cannot. A tree without the file said nothing."""
+        """Open the log at its oldest line.
+
+        Return the reason if that fails. A tree without the file has an empty log.
+        """
         self.close()
         try:
             self._handle = _open_standard_input() if not self._root.prefix else None
@@ -83,15 +86,15 @@ class KernelLog:
         return None
 
     def close(self) -> None:
-        """Read no more."""
+        """Close the log."""
         if self._handle is not None:
             os.close(self._handle)
         self._handle, self._is_plain_file, self._partial_line, self._is_live, self._last = None, False, b"", False, None
 
     def read_records(self, limit: int) -> tuple[LogRecord, ...] | None:
-        """The next lines of the kernel's among so many records; none if there is no record now."""
+        """Read up to `limit` records and return the lines of the kernel among them; None if there is no record now."""
         if self._handle is None and self._is_plain_file:
-            self.open()  # a file may have come
+            self.open()  # the file may exist by now
         if self._handle is None:
             return None
         self.is_at_end = False
@@ -106,7 +109,7 @@ class KernelLog:
         )
 
     def _make_record(self, record: _LogRecord) -> LogRecord | None:
-        """A line as it was heard: one that comes while we listen now, an earlier one when the kernel says it was."""
+        """Return a line with its time: the current time for a new line, the kernel's stamp for an earlier one."""
         previous, self._last = self._last, record
         if previous is not None and record.number > previous.number + 1 and self._is_live:
             self.overruns += 1
@@ -116,7 +119,7 @@ class KernelLog:
         current_time = self._clock()
         if record.is_continuation:
             if previous is None or not previous.is_from_kernel or record.number != previous.number + 1:
-                return None  # of a line of which the beginning is lost
+                return None  # continues a line whose beginning is lost
             self._last = record = record._replace(text=previous.text + record.text)
         return LogRecord(
             record.number,
@@ -126,14 +129,17 @@ class KernelLog:
         )
 
     def _read_device_records(self, limit: int) -> Iterator[_LogRecord | None]:
-        """The next records; none in the place of what is none, or lost."""
+        """Yield the next records. None takes the place of a lost or malformed one."""
         for _ in range(limit):
             try:
                 data = os.read(self._handle or 0, _RECORD_SIZE)
             except BlockingIOError:
                 return
             except OSError as error:
-                if error.errno in {errno.EPIPE, errno.EINVAL}:  # overrun, or too long: the next read goes on behind it
+                if error.errno in {
+                    errno.EPIPE,
+                    errno.EINVAL,
+                }:  # overrun, or a long record: the next read continues after it
                     yield None
                     continue
                 log.warning("the kernel log: %s", error)
@@ -144,7 +150,7 @@ class KernelLog:
             yield _parse_record(data.partition(b"\n")[0])
 
     def _read_file_lines(self, limit: int) -> Iterator[_LogRecord | None]:
-        """The same of a plain file; what follows a record in lines of its own begins with a blank."""
+        """Yield the next records of a plain file. Continuation lines of a record begin with a blank."""
         while limit:
             line, end, remainder = self._partial_line.partition(b"\n")
             if not end:
@@ -153,7 +159,7 @@ class KernelLog:
                     return
                 self._partial_line = (
                     self._partial_line[:_RECORD_SIZE] + data
-                )  # of a line without end the beginning is enough
+                )  # the beginning of an endless line is enough
                 continue
             self._partial_line = remainder
             limit -= 1
@@ -161,7 +167,7 @@ class KernelLog:
 
 
 def _open_standard_input() -> int | None:
-    """The log as whoever started us opened it for us, at its oldest line; none if it did not."""
+    """Return the log that the parent process opened, at its oldest line; None if standard input is another file."""
     try:
         status = os.fstat(STDIN)
         if not stat.S_ISCHR(status.st_mode) or status.st_rdev != _DEVICE:
@@ -179,7 +185,7 @@ def _open_standard_input() -> int | None:
 
 
 def _parse_record(line: bytes) -> _LogRecord | None:
-    """A record from its first line; none if that is none."""
+    """Return a record, parsed from its first line; None if the line is malformed."""
     match = _RECORD.fullmatch(line)
     if match is None:
         return None

@@ -1,6 +1,7 @@
-"""Events of network interfaces that are none of udev's: link, address, alternative names, default routes.
+"""Events of network interfaces that udev does not send: link, address, alternative names, default routes.
 
-Like udev's they say no more than where to look (`Touched`); when the socket overran, everything may have changed.
+Like udev events they only mark what must be read again (`DirtySet`). When the socket overran, everything may have
+changed.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from agent.host import rtnetlink
 from agent.host.netlink import NetlinkListener
 from agent.host.root import Root
 
-ROUTES_PATH = "/proc/net"  # what reads routes rests on this
+ROUTES_PATH = "/proc/net"  # words that read routes depend on this path
 
 _GROUPS = 0x1 | 0x40 | 0x400  # RTMGRP_LINK, RTMGRP_IPV4_ROUTE, RTMGRP_IPV6_ROUTE
-_RECEIVE = 1 << 20  # bytes of the socket's buffer; the kernel gives at most net.core.rmem_max
+_RECEIVE = 1 << 20  # bytes of the socket buffer; the kernel limits it to net.core.rmem_max
 _ATTACH_FILTER = 26  # SO_ATTACH_FILTER, include/uapi/asm-generic/socket.h
 
-# Attributes of a link that differ in each message, or say nothing of the link: counters, those of wireless, of inet6.
+# Attributes that differ in each message, or do not describe the link: counters, wireless, inet6.
 _VOLATILE_ATTRIBUTES = frozenset({7, 11, 23, 26})
 
 _NO_STATE = (0, "")
@@ -32,7 +33,10 @@ _NO_STATE = (0, "")
 
 @asynccontextmanager
 async def watch_link_events(root: Root, changed: Callable[[DirtySet], None]) -> AsyncIterator[Absent | None]:
-    """Call `changed` for every event, from the event loop, until left; gives why it cannot listen, if it cannot."""
+    """Call `changed` for every event, from the event loop, until the context ends.
+
+    Yield the reason if that is not possible.
+    """
     try:
         listener = _Listener(_open_socket(), root, changed)
     except OSError as error:
@@ -59,16 +63,16 @@ def _open_socket() -> socket.socket:
 
 
 def _attach_route_filter(netlink_socket: socket.socket) -> None:
-    """Let the kernel throw away what tells of other routes: a router has hundreds of thousands (BPF, socket(7))."""
+    """Let the kernel drop messages about other routes: a router has hundreds of thousands (BPF, socket(7))."""
     kinds = [socket.htons(kind) for kind in (rtnetlink.NEWROUTE, rtnetlink.DELROUTE)]  # BPF loads in network order
     steps = (
-        (0x28, 0, 0, 4),  # load the message's type
+        (0x28, 0, 0, 4),  # load the message type
         (0x15, 1, 0, kinds[0]),
         (0x15, 0, 2, kinds[1]),
-        (0x30, 0, 0, rtnetlink.HEADER.size + 1),  # of a route: load the length of the prefix
+        (0x30, 0, 0, rtnetlink.HEADER.size + 1),  # for a route: load the prefix length
         (0x15, 0, 1, 0),
-        (0x06, 0, 0, 0xFFFFFFFF),  # take it
-        (0x06, 0, 0, 0),  # drop it
+        (0x06, 0, 0, 0xFFFFFFFF),  # accept the message
+        (0x06, 0, 0, 0),  # drop the message
     )
     program = array.array("B", b"".join(struct.pack("=HBBI", *step) for step in steps))
     netlink_socket.setsockopt(
@@ -81,11 +85,11 @@ class _Listener(NetlinkListener):
 
     def __init__(self, bound: socket.socket, root: Root, changed: Callable[[DirtySet], None]) -> None:
         self._root = root
-        self._states: dict[int, tuple[int, str]] = {}  # by index: what was said of it last, and its directory
+        self._states: dict[int, tuple[int, str]] = {}  # by index: hash of the last message and the directory
         super().__init__(bound, changed)
 
     def read_event(self) -> DirtySet | None:
-        """See `Listener.take`."""
+        """See `NetlinkListener.read_event`."""
         try:
             data = self._socket.recv(rtnetlink.BUFFER)
         except BlockingIOError:
@@ -96,18 +100,18 @@ class _Listener(NetlinkListener):
         return dirty_set
 
     def forget_events(self) -> None:
-        """See `Listener.lost`."""
+        """See `NetlinkListener.forget_events`."""
         self._states.clear()
 
     def _make_dirty_set(self, kind: int, payload: bytes) -> DirtySet:
-        """What a message says to look at: nothing, if it says what was said before."""
+        """Return what a message marks as dirty: nothing, if it repeats the previous message of the interface."""
         if kind in {rtnetlink.NEWROUTE, rtnetlink.DELROUTE} and len(payload) >= rtnetlink.ROUTE.size:
             is_default = rtnetlink.ROUTE.unpack_from(payload)[1] == 0
             return DirtySet(frozenset({ROUTES_PATH})) if is_default else DirtySet()
         if kind not in {rtnetlink.NEWLINK, rtnetlink.DELLINK} or len(payload) < rtnetlink.LINK.size:
             return DirtySet()
         family, hardware, index, flags, _ = rtnetlink.LINK.unpack_from(payload)
-        if family != socket.AF_UNSPEC:  # a bridge tells of its ports
+        if family != socket.AF_UNSPEC:  # a bridge sends messages about its ports
             return DirtySet()
         attributes = [
             pair
@@ -122,13 +126,13 @@ class _Listener(NetlinkListener):
             if current == previous:
                 return DirtySet()
         paths = {path for path in (previous[1], directory) if path}
-        # It may have come, or it went, perhaps into another network namespace.
+        # The interface was added or removed, perhaps by a move between network namespaces.
         lists = frozenset({"net"} if kind == rtnetlink.DELLINK or previous == _NO_STATE else ())
-        # An interface that goes down takes its routes along, and no message says so.
+        # An interface that goes down loses its routes, and no message reports that.
         return DirtySet(frozenset(paths | {ROUTES_PATH}), lists)
 
     def _find_directory(self, name: bytes) -> str:
-        """The canonical directory of an interface; empty if it has none any more."""
+        """Return the canonical directory of an interface; empty if it has none now."""
         path = f"/sys/class/net/{rtnetlink.decode_name(name)}"
         if not name or not os.path.islink(path):
             return ""

@@ -1,4 +1,4 @@
-"""A netlink socket of events on the event loop, whoever reads its messages; see `host.monitor` and `host.links`."""
+"""A netlink socket of events on the event loop. See `host.uevents` and `host.link_events` for its messages."""
 
 from __future__ import annotations
 
@@ -11,16 +11,19 @@ from typing import ClassVar
 
 from agent.core.inventory.dirty_set import ALL_DIRTY, DirtySet
 
-EVENTS = 64  # taken in one go, before others on the event loop have their turn
-_DISCARD_LIMIT = 100_000  # messages thrown away in one go after an overrun; what is left comes as events
+EVENTS = 64  # events of one call, before other tasks of the event loop run
+_DISCARD_LIMIT = 100_000  # messages discarded in one call after an overrun; the remaining ones are read as events
 
 log = logging.getLogger(__name__)
 
 
 class NetlinkListener:
-    """A bound socket on the event loop. Both loops call again at once while events are left (level-triggered)."""
+    """A bound socket on the event loop.
 
-    event_kind: ClassVar[str]  # events of what, for a person
+    Both kinds of loops call again at once while events remain (level-triggered).
+    """
+
+    event_kind: ClassVar[str]  # names the events in log lines
 
     def __init__(self, bound: socket.socket, changed: Callable[[DirtySet], None]) -> None:
         self._socket = bound
@@ -29,12 +32,12 @@ class NetlinkListener:
         self._loop.add_reader(self._socket, self._read_events)
 
     def close(self) -> None:
-        """Stop listening."""
+        """Stop reading and close the socket."""
         self._loop.remove_reader(self._socket)
         self._socket.close()
 
     def read_event(self) -> DirtySet | None:
-        """What the next event says to look at; None if there is no event now.
+        """Return the dirty set of the next event; None if there is no event now.
 
         Raises:
             OSError: events were lost.
@@ -42,7 +45,7 @@ class NetlinkListener:
         raise NotImplementedError
 
     def forget_events(self) -> None:
-        """What was remembered of events is good for nothing any more."""
+        """Delete the stored state of earlier events: it is no longer valid."""
 
     def _read_events(self) -> None:
         dirty_set = DirtySet()
@@ -61,8 +64,8 @@ class NetlinkListener:
     def _recover_from_overrun(self) -> None:
         """Make the socket usable again after it lost messages (ENOBUFS, netlink(7)).
 
-        Until SO_ERROR is read, poll(2) reports the error for ever: the stock loop spins on it, and uvloop has
-        dropped the reader. What is still queued is of no use, as everything is looked at anyway.
+        Until SO_ERROR is read, poll(2) reports the error without end. The stock loop then spins on it, and uvloop has
+        dropped the reader. Queued messages are useless, because everything is read again anyway.
         """
         log.warning("events of %s were lost; looking at everything", self.event_kind)
         self._loop.remove_reader(self._socket)

@@ -1,4 +1,4 @@
-"""NUMA nodes that this machine really has."""
+"""The NUMA nodes of this machine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NODE = re.compile(r"node([0-9]+)")
 
 
 def list_numa_nodes(root: Root) -> frozenset[int]:
-    """The numbers of all nodes; none where the kernel knows no NUMA."""
+    """Return the numbers of all NUMA nodes; empty if the kernel has no NUMA support."""
     names = root.list_names(NODES)
     if isinstance(names, Absent):
         return frozenset()

@@ -1,7 +1,7 @@
-"""Processes: programs that a configuration names, each with its arguments, never a shell.
+"""Programs that a configuration names, each started with its arguments and never by a shell.
 
-Each is in a process group of its own, which ends with it: what it leaves running there is killed. Only who leaves the
-group as well (setsid) stays, and whatever of it holds the output is not waited for.
+Each program has its own process group. The group ends with the program: processes that it leaves running are killed.
+Only a process that leaves the group too (setsid) stays. Nothing waits for a process that still holds the output.
 """
 
 from __future__ import annotations
@@ -17,20 +17,21 @@ from types import MappingProxyType
 from agent.core.struct import Struct
 from agent.host.daemon_thread import start_in_thread
 
-OUTPUT_LIMIT = 4096  # bytes of what a program says that are kept
+OUTPUT_LIMIT = 4096  # bytes of output that are kept
 ENVIRONMENT: Mapping[str, str] = MappingProxyType(
     {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8"}
 )
-_END_SECONDS = 1.0  # seconds for which a cancelled call waits for what it began, so that nothing of it comes later
-_CHUNK = 65536  # bytes, as many as a pipe holds
-_UNTHROTTLED_BYTES = 16 * _CHUNK  # bytes that are read as they come; behind these
-_PAUSE_SECONDS = 0.001  # seconds pass between two chunks, so that what nobody keeps costs little
+_END_SECONDS = 1.0  # seconds that a cancelled call waits for the end of what it started
+_CHUNK = 65536  # bytes: the size of a pipe
+_UNTHROTTLED_BYTES = 16 * _CHUNK  # bytes that are read without a pause; after these
+_PAUSE_SECONDS = 0.001  # seconds pass between two chunks, so that discarded output costs little
 
 
 class ProgramResult(Struct):
-    """How a program ended: its exit code, or minus the signal that ended it; None while it has not. And what it said.
+    """How a program ended, and its output.
 
-    output: what it wrote to stdout and stderr, the first `OUTPUT_LIMIT` bytes.
+    code: the exit code, or minus the signal that ended it. None while it runs.
+    output: the first `OUTPUT_LIMIT` bytes of stdout and stderr.
     """
 
     code: int | None
@@ -38,7 +39,7 @@ class ProgramResult(Struct):
 
     @property
     def ending(self) -> str:
-        """That in words."""
+        """Return the text of how the program ended."""
         if self.code is None:
             return "does not end"
         if self.code < 0:
@@ -49,23 +50,23 @@ class ProgramResult(Struct):
 
 
 class Child:
-    """A program that runs. `stdout` is the reading end of its output, which does not block."""
+    """A running program. `stdout` is the reading end of its output and does not block."""
 
     def __init__(self, process: subprocess.Popen[bytes], stdout: int) -> None:
         self.pid = process.pid
         self.stdout = stdout
         self._process = process
-        # It is left a zombie until its group is killed: until then nobody else can have its number. A thread waits,
-        # because a pidfd needs a newer kernel than nodes have, and the loop's own ways reap.
+        # The program stays a zombie until its group is killed: so its process ID is not used again. A thread waits,
+        # because a pidfd needs a newer kernel than nodes have, and the child watchers of the loop reap.
         self._end = start_in_thread(os.waitid, os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
 
     async def wait(self, seconds: float | None = None) -> int | None:
-        """The code, as soon as it has ended; None if it has not after so long."""
+        """Return the exit code when the program has ended; None if it runs longer than `seconds`."""
         await asyncio.wait([self._end], timeout=seconds)
         return self.code
 
     def set_at_end(self, event: asyncio.Event) -> None:
-        """Have an event set when it ends."""
+        """Set an event when the program ends."""
         self._end.add_done_callback(lambda _: event.set())
 
     @property
@@ -75,9 +76,12 @@ class Child:
         return None if result is None else result.si_status if result.si_code == os.CLD_EXITED else -result.si_status
 
     async def close(self) -> None:
-        """Kill it and its group, and return when it is gone, which what waits for dead hardware may never be."""
+        """Kill the program and its group, and return when it has ended.
+
+        If it waits for dead hardware, this may be never.
+        """
         _kill(self._process)
-        self._end.add_done_callback(lambda _: self._process.wait())  # reaped, whoever waits for it by then
+        self._end.add_done_callback(lambda _: self._process.wait())  # always reaped, also without a waiting task
         try:
             await asyncio.wait([self._end])
         except asyncio.CancelledError:
@@ -89,16 +93,16 @@ class Child:
 async def start_program(
     argv: Sequence[str], environment: Mapping[str, str] = ENVIRONMENT, *, errors: int = subprocess.STDOUT
 ) -> AsyncIterator[Child]:
-    """Run a program; when the block is left, it and its group are killed.
+    """Run a program. When the block ends, the program and its group are killed.
 
-    errors: where its stderr goes, as `subprocess` has it.
+    errors: where its stderr goes, as in `subprocess`.
 
     Raises:
         OSError: it cannot be started.
     """
     starting = start_in_thread(
         _start, argv, environment, errors
-    )  # aside: a program may lie on a disk that does not answer
+    )  # a thread: the program may be on a disk that does not respond
     try:
         process, stdout = await asyncio.shield(starting)
     except asyncio.CancelledError:
@@ -119,7 +123,7 @@ async def start_program(
 
 
 def _start(argv: Sequence[str], environment: Mapping[str, str], errors: int) -> tuple[subprocess.Popen[bytes], int]:
-    """A program that runs, and the reading end of its output."""
+    """Start a program. Return its process and the reading end of its output."""
     reading, writing = os.pipe()
     try:
         os.set_blocking(reading, False)
@@ -141,12 +145,12 @@ def _start(argv: Sequence[str], environment: Mapping[str, str], errors: int) -> 
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    with suppress(ProcessLookupError, PermissionError):  # the latter where all that is left runs as somebody else
+    with suppress(ProcessLookupError, PermissionError):  # PermissionError: all remaining processes run as another user
         os.killpg(process.pid, signal.SIGKILL)
 
 
 def _end_unneeded(starting: asyncio.Future[tuple[subprocess.Popen[bytes], int]]) -> asyncio.Future[int] | None:
-    """Kill what had started by the time that nobody wanted it any more; done when it is gone."""
+    """Kill a program that started after its caller was cancelled. The returned future is done when it has ended."""
     if starting.cancelled() or starting.exception() is not None:
         return None
     process, stdout = starting.result()
@@ -157,16 +161,16 @@ def _end_unneeded(starting: asyncio.Future[tuple[subprocess.Popen[bytes], int]])
 
 @asynccontextmanager
 async def read_output(fd: int, listen: Callable[[bytes], None]) -> AsyncIterator[None]:
-    """Have `listen` told whatever comes from a file that does not block, at the latest when the block is left.
+    """Call `listen` with all data from a file that does not block, at the latest when the block ends.
 
-    Who floods is read slowly, and then has to wait.
+    A program that writes too much is read slowly, and must then wait.
     """
     loop = asyncio.get_running_loop()
     is_open, size = True, 0
     waiting: asyncio.TimerHandle | None = None
 
     def read() -> bool:
-        """Whether there may be more at once."""
+        """Return whether there may be more data at once."""
         nonlocal is_open, size
         try:
             data = os.read(fd, _CHUNK)
@@ -204,10 +208,10 @@ async def run_program(
     seconds: float,
     environment: Mapping[str, str] = ENVIRONMENT,
 ) -> AsyncIterator[ProgramResult]:
-    """Run a program to its end, or for so many seconds; how that went is known in the block.
+    """Run a program until it ends, but at most `seconds`; yield its result.
 
-    What has not ended by then is killed when the block is left, which then lasts until it is gone. So who enters it
-    again only then never has the same program pile up, and yet knows in time that it hangs.
+    A program that has not ended by then is killed when the block ends. Leaving the block waits for its end. So a caller
+    that starts the program only then never has two of them, and still knows in time that it hangs.
 
     Raises:
         OSError: it cannot be started.

@@ -1,4 +1,4 @@
-"""Programs that have to do something on the host, and of which it is told why they did not."""
+"""Programs that do work on the host. An error gives the reason if they fail."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ from agent.core.language.safe_text import shorten
 from agent.host import process
 from agent.host.daemon_thread import run_in_thread
 
-SHOWN = 100  # characters of the last line that a program prints
+SHOWN = 100  # characters of the last output line in an error
 
 
 class ProgramError(Exception):
-    """A program did not do what it was run for; the text says why, with the last line that it printed."""
+    """A program failed; the text gives the reason and the last line of its output."""
 
 
 async def run(command: Command, environment: Mapping[str, str] | None = None) -> bool:
-    """Run a program until it ends; whether there is one, if it need not be there. What it leaves behind is killed, as
-    `agent.host.process` has it.
+    """Run a program until it ends. Return False only if it is optional and does not exist.
+
+    Processes that it leaves behind are killed, see `agent.host.process`.
 
     Raises:
-        Failed: it is not there, cannot be started, ended with anything but 0, or not in time.
+        ProgramError: it does not exist, cannot be started, ended with a code other than 0, or not in time.
     """
     name = command.argv[0]
     try:
@@ -49,6 +50,6 @@ def _describe_end(code: int, ending: str) -> str:
 
 
 def _format_last_line(output: str) -> str:
-    """The last line that is not blank, after a colon; nothing if there is none."""
+    """Return a colon and the last line that is not blank; empty if there is none."""
     lines = [line for line in output.splitlines() if line.strip()]
     return f": {shorten(lines[-1].strip(), SHOWN)}" if lines else ""

@@ -1,8 +1,9 @@
-"""Disguising a recording: what identifies this very hardware or its owner is replaced, equal by equal.
+"""Pseudonyms for a recording: data that identifies this hardware or its owner is replaced, equal values by equal
+values.
 
-Replaced are serial numbers, UUIDs, MAC addresses, GUIDs and the host's name, wherever they stand: in files, in names,
-in links. A replacement has the same shape, so that everything reads as before, and depends on a key that nobody keeps.
-Names below /sys are the kernel's and never the host's: a machine may be called `node1`, as a NUMA node is.
+Serial numbers, UUIDs, MAC addresses, GUIDs and the host name are replaced everywhere: in files, names and links. A
+replacement has the same shape, so that everything is parsed as before. It depends on a key that nobody keeps. Names
+below /sys come from the kernel, never from the host name: a machine may be called `node1`, as a NUMA node is.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from agent.core.language.value import Absent
 from agent.core.struct import replace
 from agent.host.recorder import Recording
 
-# Files that hold one, by their last name; `address` of a network interface alone, for PCI slots have one too.
+# Files with an identifying value. `address` only of network interfaces, because PCI slots have one too.
 _FILES = re.compile(
     r".*/(?:serial|serial_number|uniq|unique_id|wwid|wwn|ieee1394_id|node_guid|sys_image_guid|(?:product|board|chassis)_\w*serial"
     r"|product_uuid|net/[^/]+/address|gids/[0-9]+)"
@@ -32,12 +33,14 @@ _NAMED_BY_MAC = re.compile(r"\b(?:en|ib|sl|wl|ww)x([0-9a-f]{12})\b")  # systemd.
 _HOSTNAME = "/proc/sys/kernel/hostname"
 _HOST_NAME = "host name"
 _INTERFACE = "interface name"
-_MIN_LENGTH = 4  # characters: a serial of `1` stands in every file
+_MIN_LENGTH = 4  # characters: a serial number `1` is in every file
 _EMPTY_VALUE = re.compile(r"[0fF:\-. _xX]*")
 
 
 def replace_identifiers(recording: Recording, key: bytes) -> tuple[Recording, Mapping[str, int]]:
-    """The recording without what identifies its machine, and how many of each kind were replaced."""
+    """Return the recording without the data that identifies its machine, and the number of replaced values of each
+    kind.
+    """
     kinds = {secret: kind for kind, secret in _find_secrets(recording)}
     if not kinds:
         return recording, {}
@@ -72,12 +75,12 @@ def replace_identifiers(recording: Recording, key: bytes) -> tuple[Recording, Ma
 
 
 def _compile_alternatives(secrets: Iterable[str]) -> re.Pattern[str]:
-    """Fits each of them, the longest first; nothing at all if there are none."""
+    """Compile a pattern that matches each of them, the longest first. Without secrets it matches nothing."""
     return re.compile("|".join(re.escape(secret) for secret in sorted(secrets, key=len, reverse=True)) or r"(?!)")
 
 
 def _find_secrets(recording: Recording) -> Iterator[tuple[str, str]]:
-    """What is to be replaced, with its kind."""
+    """Yield the values to replace, each after its kind."""
     for path, data in recording.contents.items():
         text = data.decode("utf-8", "surrogateescape")
         secrets = [("serial", serial) for pattern in (_PROPERTY, _LINE) for serial in pattern.findall(text)]
@@ -98,7 +101,7 @@ def _find_secrets(recording: Recording) -> Iterator[tuple[str, str]]:
 
 
 def _find_in_names(text: str) -> Iterator[tuple[str, str]]:
-    """What names of things are made of."""
+    """Yield the identifying parts of names."""
     yield from (("UUID", uuid) for uuid in _UUID.findall(text))
     yield from ((_INTERFACE, digits) for digits in _NAMED_BY_MAC.findall(text))
 
@@ -110,7 +113,7 @@ def _select_identifying(secrets: Iterable[tuple[str, str]]) -> Iterator[tuple[st
 
 
 def _make_pseudonym(secret: str, key: bytes) -> str:
-    """Other characters of the same kinds in the same places."""
+    """Return other characters of the same kinds at the same positions."""
     stream = hmac.digest(key, secret.encode("utf-8", "surrogateescape"), "sha256")
     while len(stream) < len(secret):
         stream += hashlib.sha256(stream).digest()

@@ -1,4 +1,4 @@
-"""Why something of the machine could not be had, in the words that people and programs read."""
+"""Reasons why something on the host cannot be read, in the words that people and programs read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ORDINARY = {
     errno.ENAMETOOLONG: Absent("the name is too long"),
     errno.ENXIO: Absent("no such device"),
     errno.ENODEV: Absent("no such device"),
-    errno.EOPNOTSUPP: Absent("not supported by the device"),  # what a net driver says of phys_port_name
+    errno.EOPNOTSUPP: Absent("not supported by the device"),  # the answer of network drivers for phys_port_name
 }
 
 
@@ -29,16 +29,16 @@ _BY_TYPE = {
     stat.S_IFREG: Absent("is a plain file"),
 }
 _NODE = Absent("is a device node")
-TYPE_REASONS = frozenset((*_BY_TYPE.values(), _NODE))  # the path is there, but what stands there is not what was wanted
+TYPE_REASONS = frozenset((*_BY_TYPE.values(), _NODE))  # the path exists, but has another file type
 
 
 def get_type_reason(mode: int) -> Absent:
-    """Return that something else than what was wanted stands at a path, by its mode: one of `OTHER_TYPES`."""
+    """Return the reason that another type of file has this path, by its mode: one of `TYPE_REASONS`."""
     return _BY_TYPE.get(stat.S_IFMT(mode), _NODE)
 
 
 def make_absent(error: OSError | ValueError) -> Absent:
-    """Why something could not be had; `unread` unless it is simply not there."""
+    """Return the reason for an error. It is `unreadable` unless the file does not exist."""
     if not isinstance(error, OSError):
         return Absent("no file has such a name")
     ordinary = _ORDINARY.get(error.errno or 0)

@@ -1,4 +1,4 @@
-"""What a tree on disk says of the machine that it stands for, besides its files."""
+"""Data of a recorded tree about its machine, in addition to the files of the tree."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import TypeAlias
 
 from agent.core.language.value import Absent
 
-DECLARED = "/.device-nodes"  # at the top of a prefix: `c 10:229 /dev/fuse` makes that plain file count as a node
-UNREADABLE = "/.unread"  # beside it: files that could not be read where the tree was recorded, with the reason, as JSON
-KERNEL_ANSWERS = "/.told"  # beside it: what the kernel said by calls, not in files; see `told_text`
+DECLARED = "/.device-nodes"  # at the top of a prefix: the line `c 10:229 /dev/fuse` declares that plain file a node
+UNREADABLE = "/.unread"  # files that were not readable when the tree was recorded, with the reasons, as JSON
+KERNEL_ANSWERS = "/.told"  # answers of kernel calls, see `format_kernel_answers`
 
 KernelAnswer: TypeAlias = tuple[str, ...] | Absent
 
@@ -22,7 +22,8 @@ _DECLARATION = re.compile(r"([cb])\s+([0-9]+):([0-9]+)\s+(/dev/\S.*)")
 class RecordedTree:
     """The tree below a prefix.
 
-    unread: what it says of files that were not read where it was recorded. told: what it says that the kernel told.
+    unreadable: files that were not read when the tree was recorded.
+    kernel_answers: answers of the kernel that are in no file.
     """
 
     def __init__(self, prefix: str) -> None:
@@ -33,7 +34,10 @@ class RecordedTree:
         self._stamp: tuple[int, int, int] | None = None
 
     def read_nodes(self) -> Mapping[str, tuple[str, int, int]]:
-        """The nodes that it declares, as making real ones takes root's rights; read again once that file changes."""
+        """Return the nodes that the tree declares.
+
+        The file is read again when it changes. Real nodes would need root rights.
+        """
         try:
             status = os.stat(self._prefix + DECLARED)
             stamp = (status.st_mtime_ns, status.st_size, status.st_ino)
@@ -48,9 +52,10 @@ class RecordedTree:
 
 
 def format_kernel_answers(answers: Mapping[str, KernelAnswer]) -> str:
-    """What `TOLD` holds, as JSON: `"/sys/devices/…/net/eth0/altnames": ["enp1s0"]`, or why it was not told.
+    """Return the content of `KERNEL_ANSWERS` as JSON: `"/sys/devices/…/net/eth0/altnames": ["enp1s0"]`, or the reason
+    for none.
 
-    A path is that of the file that would say it if there were one. A person may write such a file, too.
+    A path is that of the file that would contain the answer. A person may write such a file, too.
     """
     content = {
         path: {"absent": answer.reason, "unread": answer.unreadable} if isinstance(answer, Absent) else answer
@@ -60,7 +65,7 @@ def format_kernel_answers(answers: Mapping[str, KernelAnswer]) -> str:
 
 
 def _read_kernel_answers(prefix: str) -> Iterator[tuple[str, KernelAnswer]]:
-    """What a tree says that the kernel told; what is written otherwise is passed over."""
+    """Yield the kernel answers of a tree. Malformed ones are skipped."""
     try:
         with open(prefix + KERNEL_ANSWERS, encoding="utf-8") as file:
             content = json.load(file)
@@ -74,7 +79,7 @@ def _read_kernel_answers(prefix: str) -> Iterator[tuple[str, KernelAnswer]]:
 
 
 def _read_unreadable(prefix: str) -> Mapping[str, Absent]:
-    """What a recorded tree says of files that were not read where it was recorded."""
+    """Return the reasons of a recorded tree for the files that were not read."""
     try:
         with open(prefix + UNREADABLE, encoding="utf-8") as file:
             content = json.load(file)

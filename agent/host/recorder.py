@@ -1,8 +1,8 @@
-"""Recording a machine: a `Root` that remembers everything it is asked, and what it answered.
+"""Recorder of a machine: a `Root` that stores each query and its answer.
 
-Played back below a prefix a recording answers as the machine did: links as links, nodes declared, files with the bytes
-that were read, calls with what the kernel told. What was only seen to be there is there, and says that it was not
-recorded.
+Below a prefix a recording answers as the machine did. Links are links, nodes are declared, files have the bytes that
+were read, calls have the answers of the kernel. A file that was only listed exists, and reading it gives
+`NOT_RECORDED`.
 """
 
 from __future__ import annotations
@@ -20,10 +20,13 @@ NOT_RECORDED = Absent("was not recorded", unreadable=True)
 
 
 class Recording(Struct):
-    """A machine as it was looked at; all paths are canonical.
+    """A machine as it was read. All paths are canonical.
 
-    links: to their targets, relative ones. nodes: to `c 10:229`. contents: what was read of files.
-    absent: of the other files, why nothing was. told: what `Root.told` said.
+    links: to their relative targets.
+    nodes: to `c 10:229`.
+    contents: the read bytes of files.
+    absent: of the other files, why nothing was read.
+    kernel_answers: the answers of `Root.query_kernel`.
     """
 
     directories: frozenset[str] = frozenset()
@@ -35,7 +38,7 @@ class Recording(Struct):
 
 
 class Recorder(Root):
-    """The machine below a prefix, as `Root`; it remembers what it is asked."""
+    """The machine below a prefix, as `Root`. It stores what it reads."""
 
     def __init__(self, prefix: str = "/") -> None:
         super().__init__(prefix)
@@ -45,7 +48,7 @@ class Recorder(Root):
         self._kernel_answers: dict[str, KernelAnswer] = {}
 
     def _read_bytes(self, path: str, count: int, *, pieces: bool) -> bytes | Absent:
-        """See `Root.head` and `Root.whole`; of several answers the longest is kept."""
+        """See `Root.read_head` and `Root.read_list`. The longest of several answers is kept."""
         answer = super()._read_bytes(path, count, pieces=pieces)
         previous = self._contents.get(path)
         if not isinstance(previous, bytes) or (isinstance(answer, bytes) and len(answer) > len(previous)):
@@ -54,34 +57,34 @@ class Recorder(Root):
         return answer
 
     def query_kernel(self, path: str, ask: Callable[[], KernelAnswer]) -> KernelAnswer | None:
-        """See `Root.told`."""
+        """See `Root.query_kernel`."""
         answer = super().query_kernel(path, ask)
         if answer is not None:
             self._kernel_answers[path] = answer
         return answer
 
     def read_link_name(self, path: str) -> str | Absent:
-        """See `Root.link`."""
+        """See `Root.read_link_name`."""
         self._named_paths.add(path)
         return super().read_link_name(path)
 
     def resolve(self, path: str) -> str | Absent:
-        """See `Root.real`."""
+        """See `Root.resolve`."""
         self._named_paths.add(path)
         return super().resolve(path)
 
     def resolve_device(self, path: str) -> str | Absent:
-        """See `Root.device`."""
+        """See `Root.resolve_device`."""
         self._named_paths.add(path)
         return super().resolve_device(path)
 
     def list_names(self, directory: str, *, ordered: bool = True) -> tuple[str, ...] | Absent:
-        """See `Root.names`."""
+        """See `Root.list_names`."""
         self._listed_directories.add(directory)
         return super().list_names(directory, ordered=ordered)
 
     def list_directories(self, directory: str) -> tuple[str, ...]:
-        """See `Root.directories`."""
+        """See `Root.list_directories`."""
         self._listed_directories.add(directory)
         return super().list_directories(directory)
 
@@ -91,12 +94,12 @@ class Recorder(Root):
         return super().is_directory(path)
 
     def find_entry(self, path: str, *, within: bool = False) -> DirEntry | Absent:
-        """See `Root.entry`."""
+        """See `Root.find_entry`."""
         self._named_paths.add(path)
         return super().find_entry(path, within=within)
 
     def build_recording(self) -> Recording:
-        """All of it so far. Beside what was read, things are looked at now by their kind only."""
+        """Return the recording so far. Paths that were not read are checked now, for their type only."""
         builder = _RecordingBuilder(Root(self.prefix or "/"))
         for path in self._named_paths | self._listed_directories:
             builder.add_path(path)
@@ -106,15 +109,15 @@ class Recorder(Root):
 
 
 class _RecordingBuilder:
-    """A recording while it is made."""
+    """Builder of a recording."""
 
     def __init__(self, root: Root) -> None:
         self._root = root
-        self._modes: dict[str, int] = {}  # what stands at a canonical path, by its mode
+        self._modes: dict[str, int] = {}  # by canonical path
         self._links: dict[str, str] = {}
 
     def add_path(self, path: str) -> None:
-        """Everything on the way to a path, the links on it and what they lead to."""
+        """Add everything on the way to a path, with the links on it and their targets."""
         remaining = path.split("/")[::-1]
         components: list[str] = []
         links = 0
@@ -135,14 +138,14 @@ class _RecordingBuilder:
                     remaining.extend(target.split("/")[::-1])
 
     def add_names(self, directory: str) -> None:
-        """What stands in a directory, as far as its kind."""
+        """Add the entries of a directory, with their types only."""
         real = self._root.resolve(directory)
         names = Absent("") if isinstance(real, Absent) else self._root.list_names(real)
         for name in () if isinstance(names, Absent) else names:
             self._read_mode(f"{real}/{name}")
 
     def build(self, read: Mapping[str, bytes | Absent]) -> Recording:
-        """What was kept, with what was read of it."""
+        """Return the recording of the added paths, with the read contents."""
         contents: dict[str, bytes] = {}
         absent: dict[str, Absent] = {}
         for path, answer in read.items():
@@ -165,7 +168,10 @@ class _RecordingBuilder:
         )
 
     def _read_mode(self, path: str) -> int | None:
-        """The mode of what stands at a path whose directory is canonical; remembered, a link's target too."""
+        """Return the mode of a path in a canonical directory; None if it does not exist.
+
+        Store it, and the target of a link.
+        """
         if path not in self._modes:
             try:
                 mode = os.lstat(self._root.prefix + path).st_mode
@@ -174,12 +180,12 @@ class _RecordingBuilder:
             except (OSError, ValueError):
                 return None
             if stat.S_ISSOCK(mode):
-                return None  # nobody listens in a recording: udev's would make what it knows look unfinished
+                return None  # a recording has no listener: the socket of udevd would make devices look pending
             self._modes[path] = mode
         return self._modes[path]
 
     def _find_nodes(self, paths: Iterable[str]) -> dict[str, str]:
-        """Those of the paths that are device nodes, or count as such in a tree."""
+        """Return the numbers of those paths that are device nodes, or count as such in a tree."""
         numbers: dict[str, str] = {}
         for path in paths:
             node = self._root.find_node(path) if path.startswith("/dev/") else Absent("")
@@ -189,5 +195,5 @@ class _RecordingBuilder:
 
 
 def _make_relative(path: str, target: str) -> str:
-    """A link's target as seen from where it stands, for a recording lies anywhere."""
+    """Return the target of a link relative to its directory, because a recording can be at any path."""
     return os.path.relpath(target, os.path.dirname(path)) if target.startswith("/") else target

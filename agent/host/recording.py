@@ -1,6 +1,6 @@
 """Recordings as files: one compressed tar of the tree, written and unpacked.
 
-A recording may come from anybody, so what is unpacked stays inside of its directory and within limits.
+A recording may come from anybody. So unpacked files stay inside their directory and within limits.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from typing import IO, Any
 from agent.host.recorded_tree import DECLARED, KERNEL_ANSWERS, UNREADABLE, format_kernel_answers
 from agent.host.recorder import Recording
 
-SIZE_LIMIT = 512 * 1024 * 1024  # bytes, unpacked
-MEMBER_LIMIT = 2_000_000  # things in it: a machine with a thousand functions has about 100,000
-_PIECE = 1024 * 1024  # bytes read at once: contents come in less, so more is a header that would fill the memory
+SIZE_LIMIT = 512 * 1024 * 1024  # bytes after unpacking
+MEMBER_LIMIT = 2_000_000  # members: a machine with a thousand functions has about 100,000
+_PIECE = 1024 * 1024  # bytes of one read: contents are read in smaller pieces, so a larger one is a header
 
 _TOP = ("sys", "proc", "dev", "run")
 
 
 class RecordingError(ValueError):
-    """A file that is no recording; the message says why."""
+    """A file that is no recording; the message gives the reason."""
 
 
 def write_recording(recording: Recording, path: str) -> None:
-    """Write a recording to a file that is not there yet.
+    """Write a recording to a file that must not exist yet.
 
     Raises:
-        OSError: it is there, or cannot be written.
+        OSError: the file exists, or cannot be written.
     """
     with open(path, "xb") as file, tarfile.open(fileobj=file, mode="w:gz", format=tarfile.PAX_FORMAT) as archive:
         for directory in sorted({*recording.directories, *(f"/{name}" for name in _TOP)}):
@@ -59,10 +59,10 @@ def write_recording(recording: Recording, path: str) -> None:
 
 @contextmanager
 def unpack_recording(path: str) -> Iterator[str]:
-    """A directory with the tree of a recording in it, as long as the context lasts.
+    """Yield a directory with the tree of a recording. The directory is removed when the context ends.
 
     Raises:
-        NoRecording: the file is none.
+        RecordingError: the file is no recording.
         OSError: it cannot be read, or there is no room for it.
     """
     with tempfile.TemporaryDirectory(prefix="device-agent-recording-") as directory:
@@ -83,11 +83,11 @@ def unpack_recording(path: str) -> Iterator[str]:
 
 
 class _Archive(tarfile.TarFile):
-    """A tar of which no header is read whole that is larger than any content's piece."""
+    """A tar file whose headers are read in pieces, so that no large header fills the memory."""
 
     @classmethod
-    def taropen(cls, name: Any, mode: Any = "r", fileobj: Any = None, **options: Any) -> _Archive:  # noqa: ANN401  as it is
-        """See `TarFile.taropen`: this is called with what decompresses."""
+    def taropen(cls, name: Any, mode: Any = "r", fileobj: Any = None, **options: Any) -> _Archive:  # noqa: ANN401  the signature of the base class
+        """See `TarFile.taropen`. It is called with the decompressed file."""
         return super().taropen(name, mode, _PieceReader(fileobj or open(name, "rb")), **options)
 
 
@@ -98,12 +98,16 @@ class _PieceReader:
         self._file = file
 
     def read(self, size: int) -> bytes:
-        """So many bytes."""
+        """Read `size` bytes.
+
+        Raises:
+            RecordingError: a piece of this size can only be a header that fills the memory.
+        """
         if size > _PIECE:
             raise RecordingError(f"no recording: a header of {size} bytes")
         return self._file.read(size)
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  what the file has
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  any attribute of the file
         return getattr(self._file, name)
 
 
@@ -119,11 +123,11 @@ def _iterate_members(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
 
 
 def _unpack(archive: tarfile.TarFile, top: str) -> None:
-    """Make what is in it, whatever owner, mode and time it has.
+    """Create the members of an archive below `top`, whatever owner, mode and time they have.
 
-    The filters that tarfile has for this came with Python 3.11.4, and distributions are at 3.11.2. Links are made last,
-    and in directories that are there by then, so that nothing is ever written through one: where a link leads to
-    cannot be told safely beforehand (CVE-2025-4517). What looks at the tree follows none that leads out, see `Root`.
+    The filters that tarfile has for this came with Python 3.11.4, and distributions are at 3.11.2. Links are created
+    last, in directories that exist by then, so that nothing is ever written through a link. Where a link leads cannot
+    be checked safely before (CVE-2025-4517). A `Root` of the tree follows no link that leads out of it.
     """
     links: dict[str, str] = {}
     for member in _iterate_members(archive):

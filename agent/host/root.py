@@ -1,8 +1,8 @@
-"""The machine under a root prefix: every read of /sys, /proc, /dev and /run goes through `Root`.
+"""The host below a root prefix: every read of /sys, /proc, /dev and /run is done by `Root`.
 
-Paths go in and come out without the prefix. Nothing raises for what the machine lacks. Nothing is opened that is known
-to wait, yet the kernel may ask the hardware for what a file of sysfs says: only names below /dev, and the names and
-links of sysfs, are in memory.
+Arguments and results are paths without the prefix. No method raises for something that the host lacks. No file is
+opened that is known to wait. Yet the kernel may ask the hardware for the content of a sysfs file: only names below
+/dev, and names and links of sysfs, are in memory.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from agent.host.read_errors import get_type_reason, make_absent
 from agent.host.recorded_tree import KernelAnswer, RecordedTree
 
 LIMIT = 4096  # bytes: a sysfs attribute is at most a page (Documentation/filesystems/sysfs.rst)
-natural_key = lru_cache(maxsize=65536)(make_sort_key)  # of names on the host: the same ones again at each look
+natural_key = lru_cache(maxsize=65536)(make_sort_key)  # cached: each look sorts the same names
 
-LINKS = 40  # as many as the kernel follows (MAXSYMLINKS, include/linux/namei.h)
+LINKS = 40  # the limit of the kernel (MAXSYMLINKS, include/linux/namei.h)
 
-# Reading these waits, takes something away, does something to the device or never ends: the kernel log and trace
+# Reading these files waits, consumes data, changes the device or never ends: the kernel log and trace
 # pipes, memory images, PCI I/O ports, option ROM and VPD (which hangs on some cards), statistics that clear.
 _DENIED = re.compile(
     r"trace_pipe(?:_raw)?|kmsg|kcore|k?mem|pagemap|kpage\w+|clear_refs|resource[0-9]+(?:_wc)?|rom|vpd|legacy_\w+"
@@ -39,20 +39,21 @@ _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
 
 class DirEntry(NamedTuple):
-    """A device node, and a mark that differs once the node is made anew."""
+    """A device node with its instance ID, which differs when the node is created again."""
 
     node: DeviceNode
     instance_id: str
 
 
 class Root:
-    """The machine as it stands below `prefix`; for anything but "/" links are followed inside of it.
+    """The host below `prefix`. Unless the prefix is "/", links are followed inside it.
 
-    The text of a sysfs attribute comes from the device's driver, and dead hardware may never give one. So each thread
-    says what it is asking, and who waits for the thread can name a file `silent`: then nobody asks it again before
-    that one read returns.
+    The text of a sysfs attribute comes from the driver, and dead hardware may never give one. So each thread stores the
+    path that it reads. A caller that waits for the thread can add that path to `silent_paths`. Then no thread reads the
+    file again before that one read returns.
 
-    asked: the file that each thread is reading now. silent: files that did not answer in time.
+    paths_in_read: the path that each thread reads now, by thread.
+    silent_paths: files that did not respond in time.
     """
 
     def __init__(self, prefix: str = "/") -> None:
@@ -61,10 +62,10 @@ class Root:
         self.silent_paths: set[str] = set()
         self.prefix = "" if top == "/" else top
         self._tree = RecordedTree(self.prefix) if self.prefix else None
-        self._listings: dict[int, dict[str, tuple[str, ...] | Absent]] = {}  # by thread, while it asks once
+        self._listings: dict[int, dict[str, tuple[str, ...] | Absent]] = {}  # by thread, in `list_once`
 
     def read(self, path: str) -> str | Absent:
-        """The text of a regular file, outer white space and NULs off, at most `LIMIT` bytes of it."""
+        """Return the text of a regular file without outer white space and NULs, at most `LIMIT` bytes of it."""
         if path.endswith("/config") and _CONFIG.fullmatch(path):
             return Absent("is binary, and reading it may wake the device", unreadable=True)
         data = self.read_head(path, LIMIT)
@@ -73,14 +74,15 @@ class Root:
         return data.strip(b" \t\r\n\v\f\0").decode("utf-8", "surrogateescape")
 
     def read_head(self, path: str, count: int) -> bytes | Absent:
-        """The first `count` bytes of a regular file; of no other kind of file, since opening one may act.
+        """Return the first `count` bytes of a regular file. Other files are not opened, because opening one may act.
 
-        What one read gives: an attribute of sysfs is whole. A list in /proc comes in pieces (see `whole`).
+        This is the result of one read, which is enough for a sysfs attribute. Lists in /proc come in pieces, see
+        `read_list`.
         """
         return self._read_bytes(path, count, pieces=False)
 
     def read_list(self, path: str, limit: int) -> bytes | Absent:
-        """A list in /proc, up to `limit` bytes of it; the kernel gives it a page or so at a time."""
+        """Return a list in /proc, at most `limit` bytes of it. The kernel gives it a page or so at a time."""
         return self._read_bytes(path, limit, pieces=True)
 
     def _read_bytes(self, path: str, count: int, *, pieces: bool) -> bytes | Absent:
@@ -92,7 +94,7 @@ class Root:
         reader = threading.get_ident()
         self.paths_in_read[reader] = path
         try:
-            if self.prefix or not path.startswith("/sys/"):  # in sysfs there are files and directories only
+            if self.prefix or not path.startswith("/sys/"):  # sysfs has only files and directories
                 mode = os.stat(host).st_mode
                 if not stat.S_ISREG(mode):
                     return get_type_reason(mode)
@@ -113,7 +115,7 @@ class Root:
                 self.silent_paths.discard(path)
 
     def _find_barrier(self, path: str, host: str) -> Absent | None:
-        """Why a file is not read, if it is not."""
+        """Return the reason why a file must not be read; None if it may be read."""
         if _is_denied(path.rpartition("/")[2]) or (host is not path and _is_denied(host.rpartition("/")[2])):
             return Absent("is never read: that would wait or act", unreadable=True)
         if path in self.silent_paths:
@@ -121,14 +123,14 @@ class Root:
         return self._tree.unreadable.get(host.removeprefix(self.prefix)) if self._tree else None
 
     def query_kernel(self, path: str, ask: Callable[[], KernelAnswer]) -> KernelAnswer | None:
-        """What the kernel tells who asks it, and no file says; `path` is that of the file that would.
+        """Return an answer of the kernel that is in no file. `path` is the path that such a file would have.
 
-        Below a prefix it is what the tree says that it told (`host.tree.TOLD`), or None: the tree does not say.
+        Below a prefix this is the answer in the tree (`recorded_tree.KERNEL_ANSWERS`), or None if the tree has none.
         """
         return self._tree.kernel_answers.get(path) if self._tree else ask()
 
     def read_link_name(self, path: str) -> str | Absent:
-        """The last part of what a link leads to: how sysfs names a driver or a subsystem."""
+        """Return the last part of a link target: so sysfs names a driver or a subsystem."""
         host = path
         if self.prefix:
             parent, _, name = path.rpartition("/")
@@ -144,14 +146,15 @@ class Root:
             return make_absent(error)
         if target not in {"", ".", ".."}:
             return target
-        real_path = self.resolve(path)  # the kernel's own links always end in the name
+        real_path = self.resolve(path)  # links of the kernel always end in the name
         return real_path if isinstance(real_path, Absent) else real_path.rpartition("/")[2]
 
     def resolve(self, path: str) -> str | Absent:
-        """The path with every link followed; absent for loops, what is not there, and what leads out.
+        """Return the path with every link followed; absent for a loop, a missing file, and a link that leads out of the
+        prefix.
 
-        Absolute links start at the prefix again. A link from elsewhere into /proc is refused: what is there
-        depends on who looks (/dev/stdin would be our own standard input).
+        Absolute links start at the prefix again. A link from elsewhere into /proc is refused, because its content
+        depends on the reader: /dev/stdin would be the standard input of the agent.
         """
         remaining = path.split("/")[::-1]
         components: list[str] = []
@@ -183,9 +186,9 @@ class Root:
         return "/" + "/".join(components)
 
     def resolve_device(self, path: str) -> str | Absent:
-        """The canonical directory of a device that a link of sysfs leads to (/sys/class/X/Y, /sys/dev/char/1:3).
+        """Return the canonical directory of a device that a sysfs link leads to (/sys/class/X/Y, /sys/dev/char/1:3).
 
-        One readlink where it can: links that the kernel makes lead straight to the real directory.
+        This is one readlink where possible: links that the kernel creates lead straight to the real directory.
         """
         if not self.prefix:
             try:
@@ -197,7 +200,7 @@ class Root:
         return self.resolve(path)
 
     def list_names(self, directory: str, *, ordered: bool = True) -> tuple[str, ...] | Absent:
-        """What is in a directory, in natural order (or in any, which is faster)."""
+        """Return the names in a directory, in natural order or, if not `ordered`, in any order, which is faster."""
         listed = self._listings.get(threading.get_ident()) if self._listings else None
         if listed is not None and directory in listed:
             names = listed[directory]
@@ -218,7 +221,10 @@ class Root:
 
     @contextmanager
     def list_once(self) -> Iterator[None]:
-        """While it lasts this thread lists each directory once: what is said of one look is said of one moment."""
+        """List each directory at most once in this thread until the context ends.
+
+        So one look has one state of each directory.
+        """
         self._listings[threading.get_ident()] = {}
         try:
             yield
@@ -226,7 +232,7 @@ class Root:
             del self._listings[threading.get_ident()]
 
     def list_directories(self, directory: str) -> tuple[str, ...]:
-        """The directories in a directory, links not among them, in natural order; none if it cannot be listed."""
+        """Return the subdirectories of a directory in natural order, without links; empty if it cannot be listed."""
         host = self._get_host_path(directory)
         if isinstance(host, Absent):
             return ()
@@ -238,16 +244,16 @@ class Root:
         return tuple(sorted(names, key=natural_key))
 
     def exists(self, path: str) -> bool:
-        """Whether something is there, links followed."""
+        """Return whether the path exists, links followed."""
         return not isinstance(self.resolve(path), Absent)
 
     def is_directory(self, path: str) -> bool:
-        """Whether a directory is there, links followed."""
+        """Return whether the path is a directory, links followed."""
         host = self._get_host_path(path)
         return not isinstance(host, Absent) and os.path.isdir(host)
 
     def read_directory_instance_id(self, path: str) -> str:
-        """The `stamp` of a directory; empty if there is none."""
+        """Return the instance ID of a directory; empty if the path is no directory."""
         host = self._get_host_path(path)
         try:
             status = None if isinstance(host, Absent) else os.stat(host)
@@ -256,7 +262,7 @@ class Root:
         return str(status.st_ino) if status and stat.S_ISDIR(status.st_mode) else ""
 
     def read_instance_id(self, path: str) -> str:
-        """A mark that differs once the file or directory is made anew; empty if there is none."""
+        """Return a value that differs when a file or directory is created again; empty if it does not exist."""
         host = self._get_host_path(path)
         try:
             return "" if isinstance(host, Absent) else str(os.stat(host).st_ino)
@@ -264,7 +270,7 @@ class Root:
             return ""
 
     def read_version(self, path: str) -> tuple[int, ...]:
-        """A mark that differs once a file is another, or its content may be; empty if there is none."""
+        """Return a value that differs when a file or its content may have changed; empty if it does not exist."""
         host = self._get_host_path(path)
         try:
             status = None if isinstance(host, Absent) else os.stat(host)
@@ -273,7 +279,9 @@ class Root:
         return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns) if status else ()
 
     def get_age(self, path: str) -> float:
-        """Seconds since it was made, or last changed hands; infinite if it is not there or the clock was set back."""
+        """Return the seconds since the creation or the last change of ownership; infinite if missing or if the clock
+        was set back.
+        """
         host = self._get_host_path(path)
         try:
             age = inf if isinstance(host, Absent) else time.time() - os.stat(host).st_ctime
@@ -282,12 +290,12 @@ class Root:
         return age if age >= 0 else inf
 
     def find_node(self, path: str) -> DeviceNode | Absent:
-        """The device node that a path leads to, links followed."""
+        """Return the device node that a path leads to, links followed."""
         entry = self.find_entry(path)
         return entry if isinstance(entry, Absent) else entry.node
 
     def find_entry(self, path: str, *, within: bool = False) -> DirEntry | Absent:
-        """The node with its stamp. `within`: the path's directory is known to be canonical, which saves time."""
+        """Return the node with its instance ID. `within`: the directory of the path is canonical, which saves time."""
         try:
             status = os.lstat(self.prefix + path) if within else None
             if status is None or stat.S_ISLNK(status.st_mode):
@@ -311,7 +319,10 @@ class Root:
         return DirEntry(DeviceNode(path, *number), f"{number[0]}{number[1]}:{number[2]} {status.st_ino}")
 
     def _get_host_path(self, path: str) -> str | Absent:
-        """The path as the kernel takes it. It follows links itself, but only at "/" do they stay inside."""
+        """Return the path for the kernel.
+
+        The kernel follows links itself, but they stay inside the prefix only for "/".
+        """
         if not self.prefix:
             return path
         real = self.resolve(path)
@@ -320,12 +331,16 @@ class Root:
 
 @lru_cache(maxsize=4096)
 def _is_denied(name: str) -> bool:
-    """Whether a file of that name is not to be read; the same names come again and again."""
+    """Return whether a file of this name must not be read. Cached, because the same names occur again and again."""
     return _DENIED.fullmatch(name) is not None
 
 
 def _read_target(host: str) -> str | None:
-    """What a link says; None for what is there and no link."""
+    """Return the target of a link; None if the path exists and is no link.
+
+    Raises:
+        OSError: the path cannot be read.
+    """
     try:
         return os.readlink(host)
     except OSError as error:

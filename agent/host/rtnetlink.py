@@ -1,6 +1,6 @@
-"""The kernel's own list of network interfaces, by rtnetlink(7): what sysfs does not say, and how its messages are read.
+"""The kernel's list of network interfaces by rtnetlink(7): facts that are not in sysfs, and the format of its messages.
 
-Numbers are those of include/uapi/linux/rtnetlink.h and if_link.h; all are of the machine's byte order.
+Numbers are those of include/uapi/linux/rtnetlink.h and if_link.h, in the byte order of the machine.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from agent.core.language.value import Absent
 
 NEWLINK, DELLINK, GETLINK = 16, 17, 18
 NEWROUTE, DELROUTE = 24, 25
-IFNAME = 3  # attributes of a link: its name, and one that holds its alternative names
+IFNAME = 3  # attribute of a link: its name
 
 HEADER = struct.Struct("=IHHII")  # nlmsghdr: length, type, flags, sequence, port
 LINK = struct.Struct("=BxHiII")  # ifinfomsg: family, type, index, flags, change
@@ -27,12 +27,12 @@ _SKIP_STATS = 8  # RTEXT_FILTER_SKIP_STATS: the counters are most of a message
 _REQUEST, _DUMP, _INTERRUPTED = 0x1, 0x300, 0x10
 _ERROR, _DONE = 2, 3
 _ATTRIBUTE = struct.Struct("=HH")
-_SECONDS = 2.0  # for a list of any length
-_TRIES = 3  # a list during which something changed is asked for again
+_SECONDS = 2.0  # time limit for a list
+_TRIES = 3  # a list that a change interrupted is requested again
 
 
 def read_alternative_names() -> Mapping[str, tuple[str, ...]] | Absent:
-    """The alternative names of every network interface of our network namespace that has some, by its name."""
+    """Return the alternative names of the network interfaces of this network namespace, by interface name."""
     try:
         with socket.socket(
             socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE
@@ -48,7 +48,7 @@ def read_alternative_names() -> Mapping[str, tuple[str, ...]] | Absent:
 
 
 def parse_messages(data: bytes) -> Iterator[tuple[int, int, bytes]]:
-    """The messages of one datagram: type, flags and what follows the header. What is cut off ends it."""
+    """Yield type, flags and payload of the messages in one datagram. A truncated message ends the list."""
     offset = 0
     while offset + HEADER.size <= len(data):
         length, kind, flags, _, _ = HEADER.unpack_from(data, offset)
@@ -59,23 +59,23 @@ def parse_messages(data: bytes) -> Iterator[tuple[int, int, bytes]]:
 
 
 def parse_attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """The attributes in a piece of a message, by number. What is cut off ends them."""
+    """Yield number and value of the attributes in part of a message. A truncated attribute ends the list."""
     offset = 0
     while offset + _ATTRIBUTE.size <= len(data):
         length, kind = _ATTRIBUTE.unpack_from(data, offset)
         if length < _ATTRIBUTE.size or offset + length > len(data):
             return
-        yield kind & 0x3FFF, data[offset + _ATTRIBUTE.size : offset + length]  # the two highest bits are marks
+        yield kind & 0x3FFF, data[offset + _ATTRIBUTE.size : offset + length]  # the two highest bits are flags
         offset += length + 3 & ~3
 
 
 def decode_name(value: bytes) -> str:
-    """A name as the kernel sends it."""
+    """Decode a name that the kernel sent."""
     return value.partition(b"\0")[0].decode("utf-8", "surrogateescape")
 
 
 def _request_links(netlink_socket: socket.socket) -> Mapping[str, tuple[str, ...]] | None:
-    """One list; none if it was interrupted by a change."""
+    """Return one list; None if a change interrupted it."""
     body = LINK.pack(socket.AF_UNSPEC, 0, 0, 0, 0) + struct.pack("=HHI", 8, _EXT_MASK, _SKIP_STATS)
     netlink_socket.send(HEADER.pack(HEADER.size + len(body), GETLINK, _REQUEST | _DUMP, 1, 0) + body)
     names: dict[str, tuple[str, ...]] = {}

@@ -1,7 +1,7 @@
-"""A socket in the file system, such as the kubelet's: which one is there now, and waiting until there is another.
+"""A socket file, such as the kubelet's: its current identity, and waiting for another one.
 
-The file proves nothing by itself (a stopped kubelet leaves it behind); its *identity* (device,
-inode, change time) tells one kubelet's life from the next.
+The file itself proves nothing, because a stopped kubelet leaves it behind. Its identity (device, inode, change time)
+distinguishes one run of the kubelet from the next.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ POLL_SECONDS = 1.0
 
 
 class SocketIdentity(NamedTuple):
-    """What differs between the sockets of two lives."""
+    """Values that differ between the sockets of two runs."""
 
     device: int
     inode: int
@@ -27,7 +27,7 @@ class SocketIdentity(NamedTuple):
 
 
 class SocketWatch:
-    """The present identity of one socket, kept up to date by inotify and by `check`."""
+    """The current identity of one socket. inotify and `check` keep it up to date."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -35,25 +35,25 @@ class SocketWatch:
         self._changed = asyncio.Event()
 
     def check(self) -> None:
-        """Look at the file now; wakes who waits if it is another."""
+        """Read the identity now. Wake the waiting tasks if it differs."""
         identity = identify(self.path)
         if identity != self.identity:
             self.identity = identity
             self._wake()
 
     def refresh(self) -> None:
-        """Something happened in the directory: look at the file, and wake all who wait."""
+        """Read the identity after an event in the directory, and wake all waiting tasks."""
         self.identity = identify(self.path)
         self._wake()
 
     async def wait_for_socket(self) -> SocketIdentity:
-        """The identity of the socket, as soon as there is one."""
+        """Return the identity of the socket as soon as one exists."""
         while self.identity is None:
             await self._changed.wait()
         return self.identity
 
     async def wait_for_other(self, identity: SocketIdentity) -> None:
-        """Return when the socket that is there is another one; its mere absence is not enough."""
+        """Return when a socket with another identity exists. An absent socket is not enough."""
         while self.identity in (None, identity):
             await self._changed.wait()
 
@@ -67,9 +67,9 @@ class SocketWatch:
 
 
 class SocketWatches:
-    """Several sockets, followed by one inotify, whether their directories are there already or not.
+    """Several sockets, watched by one inotify instance. Their directories need not exist.
 
-    Where that fails for a directory, its socket is looked at every `POLL_SECONDS`.
+    If a directory cannot be watched, its socket is checked every `POLL_SECONDS`.
     """
 
     def __init__(self, *paths: str) -> None:
@@ -89,7 +89,7 @@ class SocketWatches:
         await self._watch.__aexit__(kind, error, trace)
 
     async def run(self, seconds: float) -> None:
-        """Look at the sockets once in so many seconds, in case inotify missed something, until cancelled."""
+        """Check the sockets every `seconds`, in case inotify missed an event, until cancelled."""
         while True:
             try:
                 async with asyncio.timeout(seconds):
@@ -109,7 +109,7 @@ class SocketWatches:
                 watch.check()
         self._update_fault_event()
 
-    def _handle_change(self, paths: frozenset[str], overflow: bool) -> None:  # noqa: FBT001  the watch's signature
+    def _handle_change(self, paths: frozenset[str], overflow: bool) -> None:  # noqa: FBT001  the signature of `PathWatch`
         dirty_set = paths | {os.path.dirname(path) for path in paths}
         for watch in self.watches:
             if overflow or os.path.dirname(watch.path) in dirty_set:
@@ -124,7 +124,7 @@ class SocketWatches:
 
 
 def identify(path: str) -> SocketIdentity | None:
-    """The identity of the socket at a path; None if there is none, or something else."""
+    """Return the identity of the socket at a path; None if no socket is there."""
     try:
         status = os.stat(path)
     except OSError:

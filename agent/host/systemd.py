@@ -1,4 +1,4 @@
-"""What systemd is told (sd_notify(3)): one datagram to $NOTIFY_SOCKET; nothing where that is not set."""
+"""Messages to systemd (sd_notify(3)): one datagram to $NOTIFY_SOCKET, and nothing if that is not set."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ import socket
 
 
 def notify(**fields: str | int) -> None:
-    """Send fields such as `READY=1`, `STATUS=…`, `WATCHDOG=1`. Never raises: what systemd misses costs nobody else."""
+    """Send fields such as `READY=1`, `STATUS=…`, `WATCHDOG=1`.
+
+    Errors are ignored: a lost message harms only systemd.
+    """
     address = os.environ.get("NOTIFY_SOCKET", "")
     if not address.startswith(("/", "@")):
         return
@@ -20,7 +23,7 @@ def notify(**fields: str | int) -> None:
 
 
 def read_watchdog_seconds() -> float | None:
-    """How often systemd wants a sign of life, if it wants one of this process."""
+    """Return the watchdog period of systemd in seconds; None if this process has none."""
     pid = os.environ.get("WATCHDOG_PID")
     microseconds = os.environ.get("WATCHDOG_USEC", "")
     if not microseconds.isdecimal() or (pid is not None and pid != str(os.getpid())):

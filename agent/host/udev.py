@@ -1,11 +1,11 @@
-"""The udev database, read as the files it is: /run/udev/data, one for each device that udev has dealt with.
+"""The udev database, read from its files: /run/udev/data has one for each device that udev has processed.
 
-udev writes one for every device with a node and for every network interface, when it has applied its rules to it; until
-then nobody can tell what it will say. Such a device has been there since its node and its directory were made, and if
-udev has said nothing after `NEW_SECONDS`, it will not: it came while no udevd ran. The next sweep finds that out.
+udev writes a file for every device with a node and for every network interface, after it applied its rules. Until then
+nobody knows its content. The age of such a device is that of its node and directory. If udev has written nothing after
+`PENDING_SECONDS`, it will not: the device was added while no udevd ran. The next full rescan finds that.
 
-Layout of a file: lines `E:KEY=VALUE` are properties (systemd, src/libsystemd/sd-device/device-private.c); its name
-is `c10:229`, `b7:0`, `n3` (a network interface's index) or `+subsystem:name`.
+File format: lines `E:KEY=VALUE` are properties (systemd, src/libsystemd/sd-device/device-private.c). The file name is
+`c10:229`, `b7:0`, `n3` (the index of a network interface) or `+subsystem:name`.
 """
 
 from __future__ import annotations
@@ -17,19 +17,20 @@ from agent.core.struct import Struct
 from agent.host.root import Root
 
 DATABASE = "/run/udev/data"
-CONTROL = "/run/udev/control"  # udevd listens here: it is there exactly while udevd runs
+CONTROL = "/run/udev/control"  # the socket of udevd: it exists exactly while udevd runs
 
 PENDING_SECONDS = 10.0
 PENDING_REASON = "udev has not finished with it"
 
-_LIMIT = 65536  # bytes of one database file; DEVLINKS of a disk with many names outgrows a page
+_LIMIT = 65536  # bytes of one database file; DEVLINKS of a disk with many names exceeds a page
 
 
 class UdevProperties(Struct):
     """The properties of one device.
 
-    from_udev: false where the machine has no udev database. pending: udev has yet to say what it knows.
-    recorded: the database has an entry of the device.
+    has_database: false if the machine has no udev database.
+    is_pending: udev has not processed the device yet.
+    is_recorded: the database has an entry of the device.
     """
 
     values: Mapping[str, str]
@@ -38,7 +39,7 @@ class UdevProperties(Struct):
     is_recorded: bool = False
 
     def get(self, name: str) -> str | Absent:
-        """One property, or why there is none."""
+        """Return one property, or the reason why it has no value."""
         value = self.values.get(name)
         if value is not None:
             return value
@@ -51,12 +52,14 @@ class UdevProperties(Struct):
 
 
 def has_database(root: Root) -> bool:
-    """Whether udev keeps a database on this machine."""
+    """Return whether udev has a database on this machine."""
     return root.exists(DATABASE)
 
 
 def read_properties(root: Root, directory: str) -> UdevProperties:
-    """The properties of the device with that directory below /sys: its `uevent`, and what udev adds to it."""
+    """Return the properties of the device with this directory below /sys: its `uevent` and the properties that udev
+    adds.
+    """
     values = read_uevent(root, directory)
     if not has_database(root):
         return UdevProperties(values, has_database=False, is_pending=_is_pending(root, directory, values))
@@ -70,13 +73,13 @@ def read_properties(root: Root, directory: str) -> UdevProperties:
 
 
 def read_uevent(root: Root, directory: str) -> dict[str, str]:
-    """The lines `KEY=value` of a device's `uevent`, as the kernel would send them."""
+    """Return the `KEY=value` lines of the `uevent` of a device, as the kernel would send them."""
     text = root.read(f"{directory}/uevent")
     return {} if isinstance(text, Absent) else _parse_pairs(text.splitlines())
 
 
 def _is_pending(root: Root, directory: str, values: Mapping[str, str]) -> bool:
-    """Whether udev is there and has yet to write the file of a device that gets one."""
+    """Return whether udev runs and has not yet written the file of a device that gets one."""
     if "MAJOR" not in values and "IFINDEX" not in values:
         return False
     paths = [directory, f"/dev/{values['DEVNAME'].removeprefix('/dev/')}"] if "DEVNAME" in values else [directory]
@@ -84,7 +87,7 @@ def _is_pending(root: Root, directory: str, values: Mapping[str, str]) -> bool:
 
 
 def _get_file_name(root: Root, directory: str, values: Mapping[str, str]) -> str:
-    """The name of the device's file in the database."""
+    """Return the file name of the device in the database."""
     subsystem = root.read_link_name(f"{directory}/subsystem")
     if "MAJOR" in values and "MINOR" in values:
         return f"{'b' if subsystem == 'block' else 'c'}{values['MAJOR']}:{values['MINOR']}"

@@ -1,6 +1,6 @@
-"""Kernel events of devices, by libudev. The one file that imports pyudev, and only once it is wanted.
+"""Kernel events of devices, by libudev. Only this module imports pyudev, and only when it is needed.
 
-An event says no more than where to look (`Touched`); when the socket overran, everything may have changed.
+An event only marks what must be read again (`DirtySet`). When the socket overran, everything may have changed.
 """
 
 from __future__ import annotations
@@ -21,16 +21,17 @@ if TYPE_CHECKING:
 
 
 def choose_group() -> str:
-    """Whom to listen to: udev, which tells of a device when its rules are done, or the kernel where none runs."""
+    """Return the sender of events: udev, which sends after its rules are applied, or the kernel if no udevd runs."""
     return "udev" if os.path.exists(CONTROL) else "kernel"
 
 
 @asynccontextmanager
 async def watch_uevents(changed: Callable[[DirtySet], None]) -> AsyncIterator[str | Absent]:
-    """Call `changed` for every event, from the event loop, until left; gives the group, or why it cannot listen.
+    """Call `changed` for every event, from the event loop, until the context ends. Yield the group, or the reason for
+    none.
 
-    Without libudev or netlink the caller goes on with inotify and the sweep. When udevd comes or goes (`CONTROL`),
-    open another before this one is left, so that nothing is missed.
+    Without libudev or netlink the caller uses inotify and the full rescan. When udevd starts or stops (`CONTROL`), open
+    another watch before this one is closed, so that no event is missed.
     """
     source = choose_group()
     try:
@@ -49,7 +50,7 @@ async def watch_uevents(changed: Callable[[DirtySet], None]) -> AsyncIterator[st
 
 
 class _Listener(NetlinkListener):
-    """A started monitor, whose socket is its own and stays with it."""
+    """The listener of a started monitor. It has a socket of its own."""
 
     event_kind = "the kernel"
 
@@ -58,15 +59,15 @@ class _Listener(NetlinkListener):
         super().__init__(socket.socket(fileno=os.dup(monitor.fileno())), changed)
 
     def read_event(self) -> DirtySet | None:
-        """See `Listener.take`."""
+        """See `NetlinkListener.read_event`."""
         device = self._monitor.poll(timeout=0)
         return None if device is None else make_dirty_set(device)
 
 
 def make_dirty_set(device: pyudev.Device) -> DirtySet:
-    """What an event says to look at. All of it is in the message; nothing is read from the device."""
+    """Return what an event marks as dirty. Everything is in the message; nothing is read from the device."""
     paths = {f"/sys{device.device_path}"}
-    if old := device.properties.get("DEVPATH_OLD"):  # of `move`: what the device was called before
+    if old := device.properties.get("DEVPATH_OLD"):  # of a `move` event: the previous path
         paths.add(f"/sys{old}")
     if device.device_node:
         paths.add(device.device_node)
