@@ -1,1 +1,1 @@
-"""What is on the host and which entry takes it, for people who look: taken afresh, without an agent or a kubelet."""
+"""Host report: the host devices, and the entry of each. A new look reads them, without an agent or a kubelet."""

@@ -1,4 +1,4 @@
-"""What the agent that runs on this machine knows of a device or a resource, beside what a look at the host shows."""
+"""Data of the running agent about a device or a resource. A look at the host does not show these data."""
 
 from __future__ import annotations
 
@@ -22,9 +22,12 @@ _INDENT = " " * 15
 
 
 class AgentData(Struct):
-    """What the agent says of what was asked; `said` is whose view this is, in one line.
+    """The answer of the agent about a device or resource.
 
-    answer: None where no agent answers that looks at this machine. utc: how times are said.
+    view_text: one line that names the source of the data.
+    answer: None if no agent on this machine looks at this host.
+    with_history: whether to show the single changes.
+    utc: whether to show times in UTC.
     """
 
     view_text: str
@@ -34,35 +37,35 @@ class AgentData(Struct):
 
     @property
     def times(self) -> Times:
-        """Of the moment of the answer."""
+        """The formatter for times, relative to the time of the answer."""
         return Times((self.answer or {})["time"], utc=self.utc)
 
     @property
     def devices(self) -> Sequence[Answer]:
-        """The devices that were asked for, as the agent has them."""
+        """The requested devices, from the agent."""
         return self.answer["devices"] if self.answer else ()
 
     @property
     def resource(self) -> Answer | None:
-        """The resource that was asked for, as the agent has it."""
+        """The requested resource, from the agent, or None."""
         return self.answer["resource"] if self.answer else None
 
     def format_view(self, terminal: Terminal) -> str:
-        """The first line of an answer: whose view it is."""
+        """Return the first line, which names the source of the data."""
         return terminal.style(terminal.text(escape(self.view_text)), "dim")
 
     def find_device(self, item: HostReportItem) -> Answer | None:
-        """A device of the host, as the agent has it."""
+        """Return the data of the agent about a host device, or None."""
         devices = (device for device in self.devices if device["resource"] == item.resource)
         return next((device for device in devices if item.device is None or device["id"] == item.device.id), None)
 
     def format_device(self, item: HostReportItem) -> list[str]:
-        """What is to be said of a device of the host; nothing if the agent does not know it."""
+        """Return the lines about a host device. The list is empty if the agent does not know the device."""
         device = self.find_device(item)
         return [] if device is None else list(self._format_device_lines(device))
 
     def format_absent_devices(self, terminal: Terminal) -> list[str]:
-        """What is to be said of devices that this host does not show."""
+        """Return the lines about devices that this host does not show."""
         lines = [self.format_view(terminal)]
         for device in self.devices:
             lines += [
@@ -72,7 +75,7 @@ class AgentData(Struct):
         return [terminal.text(line) for line in lines]
 
     def format_resource(self, terminal: Terminal) -> list[str]:
-        """What is to be said of a resource."""
+        """Return the lines about the resource."""
         resource = self.resource
         if resource is None or self.answer is None:
             return []
@@ -85,7 +88,7 @@ class AgentData(Struct):
         return [*map(terminal.text, lines), *device_table(self.answer, resource, terminal)]
 
     def format_problems(self, terminal: Terminal) -> list[str]:
-        """All that needs a person, and an empty line."""
+        """Return the lines about all problems and an empty line, or nothing if there is no problem."""
         answer = self.answer
         return [*attention_lines(answer, terminal), ""] if answer and answer["attention"] else []
 
@@ -127,7 +130,7 @@ class AgentData(Struct):
 
 
 def request_agent_data(arguments: argparse.Namespace, configuration: Configuration, root: Root) -> AgentData:
-    """Ask the agent that looks at this machine, if there is one."""
+    """Ask the agent on this machine, if there is one, about the device or resource that the user named."""
     name = arguments.name or ""
     real = root.resolve(name) if name.startswith("/") else name
     request = {"do": "explain", "name": real if isinstance(real, str) else name}

@@ -1,4 +1,4 @@
-"""Device classes as entries that nobody made, to see which of them would take something here."""
+"""Device classes as entries, to find the classes that match a host device."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from agent.core.entry.resource_spec import ResourceSpec
 
 
 def compile_shipped_classes() -> tuple[ResourceSpec, ...]:
-    """One entry for each shipped class that can serve as it is, those first that ask most of a device.
+    """Return one entry for each shipped class that needs no more keys. The most specific classes come first.
 
-    One that takes every function of PCI, or every device of USB, says nothing of any.
+    Classes that match every PCI function or every USB device are left out, because they say nothing about a device.
     """
     library = ClassLibrary([Folder(SHIPPED, "classes")], ConfigFiles(SHIPPED), [])
     entries = [
@@ -29,7 +29,7 @@ def compile_shipped_classes() -> tuple[ResourceSpec, ...]:
 
 
 def compile_classes(library: ClassLibrary, names: Iterable[str]) -> tuple[ResourceSpec, ...]:
-    """One entry for each of these classes that can serve as it is, by name."""
+    """Return one entry for each of these classes that needs no more keys, sorted by name."""
     entries: list[ResourceSpec] = []
     for name in sorted(names):
         document = parse("classes", f'[[resource]]\nname = "class.example/{name}"\nclass = "{name}"\n')

@@ -1,4 +1,4 @@
-"""One host device by any name, for the commands that tell of one; where there is none, what is said instead."""
+"""Find the host device that a user names, or print the reason why there is none."""
 
 from __future__ import annotations
 
@@ -25,10 +25,12 @@ def resolve_device(
     *,
     resources: Sequence[str] | None = None,
 ) -> tuple[HostReport, HostReportItem] | int:
-    """The device, and the inventory that it is in; or, when it was said that there is none, the exit code.
+    """Return the device and the report that contains it. If there is no device, print the reason and return the exit
+    code.
 
-    One that no source of the inventory shows is looked for afresh, by its own. resources: none of these is it, if the
-    command takes such a name as well.
+    If the report has no source for the name, a second scan uses the subsystem of the device.
+
+    resources: resource names that the command accepts too. None of them is equal to the name.
     """
     result = find_device(report, name)
     if isinstance(result, SearchFailure) and (source := find_unlisted_source(report.root, name)) is not None:

@@ -1,4 +1,4 @@
-"""One host device in full: its words, its nodes, how to match it, who takes it and who does not."""
+"""All data of one host device: words, device nodes, a clause that matches, the entry, and the mismatches."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from agent.core.language.value import Absent, Value
 from agent.scanners.common_words import EVERY
 
 INDENT = "    "
-# What tells a device apart, best first; a clause is made of those that are there.
+# Words that identify a device, best first. A clause contains the words that have a value.
 _CLAUSE_WORDS = {
     "pci": ("vendor", "device", "subsystem_device", "netdev.name", "vf_index", "address"),
     "usb": ("vendor", "product", "serial", "port"),
@@ -35,11 +35,11 @@ _VERDICT_TEXTS = {
     CheckVerdict.PENDING: "is not known yet",
 }
 _DEFAULT_CLAUSE_WORDS = ("name", "usb.vendor", "usb.product", "usb.serial", "pci.address")
-_REDUNDANT_WORDS = {"serial": "port"}  # where the first is there, the second is not needed
+_REDUNDANT_WORDS = {"serial": "port"}  # with the first word, the second word is not necessary
 
 
 def format_detail(report: HostReport, item: HostReportItem, terminal: Terminal) -> list[str]:
-    """All that can be said of a device."""
+    """Return all lines about a device."""
     lines = [
         format_title(report, item, terminal),
         "  attributes   (the left side is what match, exclude and texts call them)",
@@ -59,16 +59,16 @@ def format_detail(report: HostReport, item: HostReportItem, terminal: Terminal) 
 
 
 def format_title(report: HostReport, item: HostReportItem, terminal: Terminal) -> str:
-    """Its name, and what it is."""
+    """Return the name of a device and a short description."""
     summary = summarize_device(report, item, PciNames(report.root)).text
     name = terminal.style(f"{item.label} {make_printable(item.host.name, None)}", "bold")
     return f"{name}   {summary}" if summary else name
 
 
 def format_match_result(item: HostReportItem, terminal: Terminal, agent: Sequence[str] = ()) -> list[str]:
-    """Who takes a device, and the first clause of each entry that does not.
+    """Return lines with the entry of a device, and with the first mismatch of each other entry.
 
-    agent: what an agent that runs says of it, in place of what this look says of its health.
+    agent: lines of the running agent about the health. They replace the health of this look.
     """
     lines = [*_format_entry(item), *(agent or _format_health(item))]
     if item.mismatches:
@@ -80,9 +80,9 @@ def format_match_result(item: HostReportItem, terminal: Terminal, agent: Sequenc
 
 
 def format_nearby_devices(report: HostReport, item: HostReportItem) -> Iterator[str]:
-    """Of what nothing takes: who has the device that carries it, and what is taken of the things below it.
+    """Yield the entries of the devices above and below a device without entry.
 
-    The interface of a function that an entry takes, the tty of a USB device.
+    Examples are the interface of a PCI function, and the terminal of a USB device.
     """
     if item.entry is not None or not item.host.directory:
         return
@@ -102,7 +102,7 @@ def format_nearby_devices(report: HostReport, item: HostReportItem) -> Iterator[
 
 
 def build_clause(report: HostReport, item: HostReportItem) -> tuple[str, str]:
-    """A `source` line and a `match` line of TOML that this device meets; the second is empty where none is needed."""
+    """Return a `source` line and a `match` line of TOML that match this device. The second line can be empty."""
     kind, label = item.host.source, item.label
     if kind in {"node", "dir"}:
         path = "/".join(escape_glob(part) for part in item.host.name.split("/"))
@@ -125,19 +125,19 @@ def build_clause(report: HostReport, item: HostReportItem) -> tuple[str, str]:
 
 
 def quote_toml(text: str) -> str:
-    """The text as TOML; only for what is printable."""
+    """Return a printable text as a TOML string."""
     return json.dumps(text, ensure_ascii=False)
 
 
 def format_operand(value: Value | Absent) -> str:
-    """A value as TOML."""
+    """Return a value as TOML."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value) if isinstance(value, int) else quote_toml(str(value))
 
 
 def _is_writable(value: Value | Absent) -> bool:
-    """Whether a value can stand in a file as it is: one, and without anything that is not seen."""
+    """Return whether a value can stand in a file: a single value with printable characters only."""
     return not isinstance(value, Absent | tuple) and escape(str(value)) == str(value) != ""
 
 
@@ -171,7 +171,7 @@ def _format_nodes(report: HostReport, item: HostReportItem) -> Iterator[str]:
 
 
 def _format_paths(report: HostReport, item: HostReportItem) -> Iterator[str]:
-    """What its directory has beside words; of a PCI or USB device that is much, and everybody's."""
+    """Yield the files in the directory of a device that are no words. PCI and USB devices have too many of them."""
     if item.host.source in {"node", "subsystem", "dir"}:
         words = {word.kernel for word in EVERY.words.values()}
         if quoted_paths := list_paths(report.root, item.host.directory, words):
@@ -179,7 +179,7 @@ def _format_paths(report: HostReport, item: HostReportItem) -> Iterator[str]:
 
 
 def _format_pattern_source(report: HostReport, item: HostReportItem) -> Iterator[str]:
-    """For a node that is one of several: the source that shows them all, whatever their numbers."""
+    """Yield a source that matches all devices with this name and any number, if the device is a numbered node."""
     subsystem, name = report.read_fact(item, "subsystem"), item.host.directory.rpartition("/")[2]
     if item.host.source == "node" and name[-1:].isdigit() and _is_writable(subsystem):
         pattern = quote_toml(f"{escape_glob(name.rstrip(digits))}[0-9]*")
@@ -219,7 +219,7 @@ def _format_health(item: HostReportItem) -> Iterator[str]:
 
 
 def _format_checks(checks: Sequence[DeviceCheckResult]) -> Iterator[str]:
-    """What each check says now, whatever that does to health, which takes its time."""
+    """Yield the result of each check at this look. The result does not depend on the failure threshold."""
     longest = max((len(result.check.name) for result in checks), default=0)
     for index, result in enumerate(checks):
         text = _VERDICT_TEXTS[result.result.verdict] + (

@@ -1,4 +1,4 @@
-"""Host devices for programs: one object each, all keys always there, nothing in it that differs between two runs."""
+"""Host devices as JSON objects. Each object has all keys, and two runs give equal objects."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from agent.core.language.value import Absent
 
 
 def build_device_json(report: HostReport, item: HostReportItem) -> dict[str, object]:
-    """The object of one item. `health` and `reason` are as the resource that takes it would list it now."""
+    """Return the object of one device. `health` and `reason` are those that its resource would list now."""
     nodes = report.read_fact(item, "nodes")
     device = item.device
     return {

@@ -1,4 +1,4 @@
-"""The overview: a line for each host device that matters, alike ones folded on a screen."""
+"""Overview: one line for each relevant host device. On a screen, equal devices share a line."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _WIDE = (
     Column("SERIAL", leaves=8),
     Column("ID", leaves=4),
 )
-_BRIDGE = "06"  # base class of bridges: of no use to a pod
+_BRIDGE = "06"  # base class of bridges, which no pod can use
 
 
 class _Line(MutableStruct):
-    """What becomes one row: the first of some alike items, and how many more there are."""
+    """One row of the table: the first of several equal devices, and their count."""
 
     name: str
     text: str
@@ -45,9 +45,11 @@ class _Line(MutableStruct):
 
 
 def format_overview(report: HostReport, terminal: Terminal, *, everything: bool, wide: bool = False) -> list[str]:
-    """The table. Without `everything`: what is taken, nearly taken, would suit a class, or is a PCI function.
+    """Return the lines of the table.
 
-    wide: more is said of each, which has a line of its own then; and what there was no room for.
+    everything: show all devices. Otherwise show devices with an entry, with one mismatch or a matching class, and PCI
+            functions.
+    wide: show more columns, one row for each device, and the names of columns that do not fit.
     """
     items = select_items(report, everything=everything)
     lines = _build_lines(report, items)
@@ -81,7 +83,7 @@ def format_overview(report: HostReport, terminal: Terminal, *, everything: bool,
 
 
 def _build_wide_cells(report: HostReport, item: HostReportItem, *, all_nodes: bool) -> tuple[str, ...]:
-    """What else is said of a device, as `_WIDE` has it. `whole`: all its nodes."""
+    """Return the cells of the columns in `_WIDE`. all_nodes: show all device nodes, not only the first."""
 
     def format_word(word: str) -> str:
         return format_value(report.read_fact(item, word))
@@ -103,12 +105,12 @@ def _build_wide_cells(report: HostReport, item: HostReportItem, *, all_nodes: bo
 
 
 def select_items(report: HostReport, *, everything: bool) -> list[HostReportItem]:
-    """What the table is of."""
+    """Return the devices that the table shows."""
     return [item for item in report.items if everything or _is_relevant(report, item)]
 
 
 def format_summary(report: HostReport, milliseconds: float, *, everything: bool) -> str:
-    """The last line: what was read, how long that took, and how to see more."""
+    """Return the last line: the counts, the time in milliseconds, and the commands that show more."""
     nouns = {"pci": "PCI", "usb": "USB", "net": "net", "dev": "device nodes"}
     counts = {label: report.count_items(label) for label in dict.fromkeys(item.label for item in report.items)}
     read_texts = [f"{counts.pop(label)} {noun}" for label, noun in nouns.items() if label in counts]
@@ -118,7 +120,7 @@ def format_summary(report: HostReport, milliseconds: float, *, everything: bool)
 
 
 def format_taker(item: HostReportItem) -> str:
-    """The resource with its shares, or a dash and what is nearest to taking it."""
+    """Return the resource with its shares, or a dash with the nearest resource or a matching class."""
     if item.entry is not None:
         shares = f" ×{item.device.shares}" if item.device is not None and item.device.shares is not None else ""
         state = (
@@ -165,7 +167,7 @@ def _build_lines(report: HostReport, items: Iterable[HostReportItem]) -> list[_L
 
 
 def _fold_lines(lines: Sequence[_Line]) -> list[_Line]:
-    """Alike ones as the first of them, in its place."""
+    """Return one line for each set of equal lines, at the position of the first."""
     lines_by_key: dict[tuple[str, ...], _Line] = {}
     for line in lines:
         key = (line.name.partition(" ")[0], line.group_text, line.driver, line.taker)

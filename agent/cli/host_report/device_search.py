@@ -1,4 +1,4 @@
-"""Finding a host device by any name that people have at hand."""
+"""Find a host device by any name that users know."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from agent.core.language.value import Absent, OperandError, ValueType, is_equal,
 from agent.core.struct import Struct
 from agent.host.root import Root
 
-_SHOWN = 8  # candidates of an ambiguous name that are listed
+_SHOWN = 8  # devices that are listed for an ambiguous name
 
 
 class SearchFailure(Struct):
-    """No device, and why; `suggestions` are names to try. `there`: what is there in place of one."""
+    """The reason why a name has no device, with names to try. `path_hint` describes the path, if the name is a path."""
 
     reason: str
     suggestions: tuple[str, ...] = ()
@@ -25,7 +25,10 @@ class SearchFailure(Struct):
 
 
 def find_device(report: HostReport, name: str) -> HostReportItem | SearchFailure:
-    """The one device that a name means: a path, an address, the kernel's name, an id, or how one of these begins."""
+    """Return the device that a name means, or the reason why there is none.
+
+    The name is a path, an address, a kernel name, a serial number, a device ID, or the beginning of one of these.
+    """
     for search in (_find_by_path, _find_by_address, _find_by_name, _find_by_serial):
         candidates = search(report, name)
         if candidates:
@@ -45,7 +48,10 @@ def find_device(report: HostReport, name: str) -> HostReportItem | SearchFailure
 
 
 def find_unlisted_source(root: Root, name: str) -> Source | None:
-    """The subsystem of a device that no listed source sees, by its path below /sys or its name in a class or bus."""
+    """Return the subsystem of a device that no scanned source shows, or None.
+
+    The name is a path below /sys, or a name in a class or bus.
+    """
     if name.startswith("/sys/"):
         real = root.resolve(name)
         subsystem = Absent("") if isinstance(real, Absent) else root.read_link_name(f"{real}/subsystem")
@@ -71,7 +77,7 @@ def _find_by_path(report: HostReport, name: str) -> Sequence[HostReportItem]:
 
 
 def _find_by_address(report: HostReport, name: str) -> Sequence[HostReportItem]:
-    """By a PCI address in any form; one without a function means the only one of its slot."""
+    """Return the device with a PCI address in any form. An address without function must match only one function."""
     try:
         address = parse_operand(ValueType.PCI, name)
     except OperandError:
@@ -87,19 +93,19 @@ def _find_by_name(report: HostReport, name: str) -> Sequence[HostReportItem]:
 
 
 def _find_by_serial(report: HostReport, name: str) -> Sequence[HostReportItem]:
-    """By the serial number of the USB device that it is or hangs on, of which there is no other."""
+    """Return the devices with the serial number of a USB device, or below that device. The number must be unique."""
     items = [item for item in report.items if report.read_fact(item, "usb.serial") == name]
     ports = {str(report.read_fact(item, "usb.port")) for item in items}
     return _rank(items) if len(ports) == 1 else ()
 
 
 def _rank(items: Iterable[HostReportItem]) -> Sequence[HostReportItem]:
-    """One thing may be seen by several sources: what is taken goes first, then what an entry turned down."""
+    """Return the items that are one device by precedence: items with an entry, items with mismatches, other items."""
     return sorted(items, key=lambda item: (item.entry is None, not item.mismatches))
 
 
 def _list_names(item: HostReportItem) -> Iterable[str]:
-    """What a device is called, besides its paths and addresses."""
+    """Return the names of a device. Its paths and addresses are not among them."""
     host = item.host
     names = {host.name, host.name.removeprefix("/dev/"), host.location}
     if item.device is not None:
@@ -110,7 +116,7 @@ def _list_names(item: HostReportItem) -> Iterable[str]:
 
 
 def _explain_missing_device(report: HostReport, path: str) -> SearchFailure:
-    """Why what is at a path, if anything, is no device."""
+    """Return the reason why a path is no device."""
     for skipped_paths in report.skipped_paths.values():
         for skipped_path in skipped_paths:
             if skipped_path.path == path:

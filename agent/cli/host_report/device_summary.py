@@ -1,4 +1,4 @@
-"""What a host device is, in a few words: for the column WHAT and the first line about one."""
+"""Short description of a host device, for the column WHAT and the first line about a device."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from agent.core.struct import Struct
 
 
 class DeviceSummary(Struct):
-    """`one` says it of this device, `alike` of all that differ from it in number only."""
+    """text: describes this device. group_text: describes all devices that differ only in their number."""
 
     text: str
     group_text: str
 
 
 def summarize_device(report: HostReport, item: HostReportItem, names: PciNames) -> DeviceSummary:
-    """What an item is."""
+    """Return the description of a host device."""
 
     def format_word(word: str) -> str:
         return format_value(report.read_fact(item, word))
@@ -48,7 +48,7 @@ def summarize_device(report: HostReport, item: HostReportItem, names: PciNames) 
 
 
 def format_value(value: Value | Absent) -> str:
-    """A value for people; empty if it is absent."""
+    """Return a value for people. The text is empty if the value is absent."""
     if isinstance(value, Absent):
         return ""
     if isinstance(value, tuple):
@@ -57,10 +57,10 @@ def format_value(value: Value | Absent) -> str:
 
 
 def format_node_type(node: DeviceNode) -> str:
-    """`char` or `block`."""
+    """Return `char` or `block`."""
     return "char" if node.type == "c" else "block"
 
 
 def format_node_number(node: DeviceNode) -> str:
-    """`char 10:229`."""
+    """Return the type and the numbers of a device node, like `char 10:229`."""
     return f"{format_node_type(node)} {node.major}:{node.minor}"

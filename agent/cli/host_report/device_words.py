@@ -1,4 +1,4 @@
-"""The words of one host device: what may stand at the left of `match` for it, with what each says."""
+"""The words of one host device, with their values. `match` can use these words."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from agent.scanners.common_words import EVERY
 from agent.scanners.word_route import TABLES
 from agent.scanners.word_table import Relation
 
-_CHANGING_PROPERTIES = {"USEC_INITIALIZED"}  # a clock
-_RELATED_WORDS = ("name", "node", "driver", "subsystem")  # of every device, what is worth saying of a related one
+_CHANGING_PROPERTIES = {"USEC_INITIALIZED"}  # changes with the time
+_RELATED_WORDS = ("name", "node", "driver", "subsystem")  # the common words that are useful for a related device
 
 
 def read_facts(report: HostReport, item: HostReportItem) -> Iterator[tuple[str, Value | Absent]]:
-    """Each word with its value: those of its source, of all devices, of what is related to it; then udev's."""
+    """Yield each word with its value: words of the source, common words, words of related devices, udev properties."""
     table = source_kinds.KINDS[item.host.source].TABLE
     for word in dict.fromkeys((*table.words, *EVERY.words)):
         yield word, report.read_fact(item, word)
@@ -32,7 +32,9 @@ def read_facts(report: HostReport, item: HostReportItem) -> Iterator[tuple[str, 
 def _read_related_facts(
     report: HostReport, item: HostReportItem, relation: Relation
 ) -> Iterator[tuple[str, Value | Absent]]:
-    """What a relation leads to, by the words worth saying; nothing if that is nowhere, or the device itself."""
+    """Yield the useful words of a related device. Yield nothing if there is none, or if the relation leads to the
+    device itself.
+    """
     name = report.read_fact(item, relation.name)
     if isinstance(name, Absent) or name == () or (relation.table == item.host.source and name == item.host.name):
         return

@@ -1,4 +1,4 @@
-"""What a configuration makes of one host, as findings: entries that find nothing there, and devices that two want."""
+"""Findings about a configuration on one host: entries without a device, and devices that two entries match."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from agent.host.numa import list_numa_nodes
 
 
 def find_host_findings(entries: Sequence[ConfigEntry], report: HostReport, host_name: str) -> Iterator[Finding]:
-    """Warnings of entries that are served, about the host called `where`; those that an entry accepts are left out."""
+    """Yield the warnings about entries on the host `host_name`. Warnings that an entry accepts are left out."""
     specs_by_node: dict[str, ResourceSpec] = {}
     order = {id(spec): index for index, spec in enumerate(report.specs)}
     specs_by_origin = {spec.origin: spec for spec in report.specs}
@@ -37,7 +37,7 @@ def find_host_findings(entries: Sequence[ConfigEntry], report: HostReport, host_
             other is not None and shadows(other, spec)
             for other in {id(item.entry): item.entry for item in overlapping_items}.values()
         ):
-            continue  # of any host: said already
+            continue  # shadowing is a finding for all hosts, and reported already
         if "overlap" not in accepted_codes and overlapping_items:
             yield _add_entry_name(entry, _build_overlap_finding(entry, overlapping_items, host_name))
         elif "overlap" not in accepted_codes and shared_nodes:
@@ -54,7 +54,9 @@ def find_host_findings(entries: Sequence[ConfigEntry], report: HostReport, host_
 
 
 def _is_overlapping(spec: ResourceSpec, item: HostReportItem, report: HostReport, order: Mapping[int, int]) -> bool:
-    """Whether an entry would take what an earlier one has. order: which of the entries each is, by `id`."""
+    """Return whether an entry matches a device of an earlier entry. order: position of each entry, by `id` of the
+    entry.
+    """
     other, host = item.entry, report.hosts_by_source[spec.source].get(item.host.key)
     if other is None or other is spec or host is None:
         return False
@@ -62,7 +64,7 @@ def _is_overlapping(spec: ResourceSpec, item: HostReportItem, report: HostReport
 
 
 def _find_own_nodes(report: HostReport, item: HostReportItem) -> list[str]:
-    """The nodes that a device gives and that are its own or below it: what is given beside them is nobody's."""
+    """Return the device nodes of a grant that belong to the device itself. Other nodes of a grant can be shared."""
     paths = [node.path for node in item.device.nodes] if item.device else []
     own_paths = report.read_fact(item, "nodes") if paths else ()
     return [node for node in paths if isinstance(own_paths, tuple) and node in own_paths]
@@ -71,7 +73,7 @@ def _find_own_nodes(report: HostReport, item: HostReportItem) -> list[str]:
 def _build_shared_node_finding(
     entry: ConfigEntry, nodes: Sequence[str], other: ResourceSpec, host_name: str
 ) -> Finding:
-    """A node given with two host devices: two pods can get it."""
+    """Return the finding that two host devices have one device node. Two pods can get that node."""
     remainder = f" and {len(nodes) - 1} more" if len(nodes) > 1 else ""
     message = (
         f"{make_printable(nodes[0], None)}{remainder} of {host_name} is given by {other.name} too ({other.origin})"
@@ -82,8 +84,11 @@ def _build_shared_node_finding(
 def _find_same_hardware(
     items: Sequence[HostReportItem], report: HostReport, order: Mapping[int, int]
 ) -> tuple[HostReportItem, HostReportItem] | None:
-    """What an entry takes, and what an earlier one has that is the same thing: what a PCI function or a USB device
-    carries, and that function or device. Entries with `slots` take nothing from others.
+    """Return a device of this entry and a device of an earlier entry that are the same hardware, or None.
+
+    One of them is a PCI function or a USB device, the other belongs to it. Entries with `slots` are left out, because
+    they
+    take no device from other entries.
     """
     for item in items:
         for other in report.find_same_hardware(item):
@@ -98,7 +103,7 @@ def _find_same_hardware(
 def _build_same_hardware_finding(
     entry: ConfigEntry, item: HostReportItem, other: HostReportItem, host_name: str
 ) -> Finding:
-    """Two pods can get it, each by another of its faces."""
+    """Return the finding that two pods can get the same hardware under two names."""
     names = " and ".join(
         f"{hardware_item.label} {make_printable(hardware_item.host.name, None)}" for hardware_item in (item, other)
     )
@@ -118,7 +123,7 @@ def _build_overlap_finding(entry: ConfigEntry, items: Sequence[HostReportItem], 
 
 
 def _build_no_match_finding(entry: ConfigEntry, steps: Sequence[MatchStep], host_name: str) -> Finding:
-    """At the clause by which the last of them fell, or at the source where it shows nothing."""
+    """Return the finding at the clause that excluded the last device, or at the source if the source has no device."""
     last_mismatch = find_last_mismatch(steps)
     if last_mismatch is None:
         device_count = steps[0].remaining
@@ -149,14 +154,16 @@ def _find_withheld_topology(
 
 
 def _add_entry_name(entry: ConfigEntry, finding: Finding) -> Finding:
-    """What stands at a line of a class names the entry: many may use that class."""
+    """Return a finding with the name of the entry, if the finding is in the file of a class. Many entries may use
+    that class.
+    """
     if entry.spec is None or finding.file == entry.spec.origin.file:
         return finding
     return replace(finding, message=f"{entry.spec.name}: {finding.message}")
 
 
 def _find_position(entry: ConfigEntry, section: str, address: str = "") -> FilePosition:
-    """Where a clause, a section or, failing that, the entry was written."""
+    """Return the file position of a clause or section. The default is the position of the entry."""
     tree = entry.merged_entry.tree
     node = tree.members.get(section)
     if section == "exclude" and isinstance(node, Branch):

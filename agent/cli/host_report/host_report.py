@@ -1,4 +1,4 @@
-"""The inventory: every host device that a fresh look has seen, who takes it and who does not, and why."""
+"""Host report: every host device of a new look, its entry, and its mismatches."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from agent.core.struct import Struct
 from agent.host.root import Root
 from agent.scanners.host_reader import HostReader
 
-_HARDWARE_WORDS = {"usb": "usb.name", "pci": "pci.address"}  # by which word the devices on each say which it is
+_HARDWARE_WORDS = {"usb": "usb.name", "pci": "pci.address"}  # the word that leads to the hardware, by source
 _NO_HARDWARE = ("", "")
 
 
 class EntryMismatch:
-    """An entry that does not take a device: its first clause against it."""
+    """The first clause of an entry that excludes a device."""
 
     def __init__(self, mismatch: Mismatch, check_only: Callable[[Mismatch], bool]) -> None:
         self.mismatch = mismatch
@@ -31,16 +31,21 @@ class EntryMismatch:
 
     @cached_property
     def is_only_mismatch(self) -> bool:
-        """Whether that clause is the only one; asked of a few, out of all entries times all devices."""
+        """Return whether no other clause of the entry excludes the device. The value is computed only on demand."""
         return self._check_only(self.mismatch)
 
 
 class HostReportItem(Struct):
-    """One host device. `device` is what the entry `taken_by` offers of it, if it does.
+    """One host device.
 
-    resource: the name under which it is offered, or would be. checks: what each check of the entry says of it.
-    fits: device classes that would take it, by name; only of what no entry takes.
-    others: the host devices that are one device with it, by name. waits: why that device is not listed.
+    entry: the entry that takes the device.
+    device: the listed device, if the entry offers one.
+    mismatches: one for each entry that excludes the device.
+    resource: the resource of the device, also while the device is not listed.
+    check_results: the result of each check of the entry.
+    matching_classes: names of device classes that match a device without entry.
+    other_members: names of the other members of its group.
+    unlisted_reason: the reason why the device is not listed.
     """
 
     source: Source
@@ -56,21 +61,24 @@ class HostReportItem(Struct):
 
     @property
     def label(self) -> str:
-        """The source as it stands before the name: `pci`, `dev`, or the subsystem."""
+        """The source, as shown before the name: `pci`, `dev`, or the subsystem."""
         return {"node": "dev", "subsystem": self.source.arguments[0] if self.source.arguments else ""}.get(
             self.source.kind, self.source.kind
         )
 
 
 class HostReport:
-    """Everything seen, in order: as the entries name their sources, then PCI, USB, net, the nodes below /dev.
+    """All host devices. The order is that of the sources: sources of the entries, PCI, USB, net, device nodes.
 
-    oddities: what a configured source came across and did not take for a device.
-    totals: how many host devices a source shows. unlisted: what is taken and not in its resource's list, and why.
-    specs: the entries that judged them, in file order. facts: what one of them knows of a host device.
-    missing: which entries have fewer devices than they expect, and how many there are.
-    found: what each source shows, by key; several may show one.
-    lists: what each resource has listed, by its name. silences: of which no NUMA node is told, though some have one.
+    skipped_paths: paths that matched a source and are no device, by source.
+    totals: number of host devices, by source.
+    unlisted: candidates that are not in a device list, with the reason.
+    specs: the entries in file order.
+    get_facts: returns the facts of a host device for an entry.
+    missing_devices: entries with fewer devices than they expect, with the number of devices.
+    hosts_by_source: host devices of each source, by device key. Several sources may show one device.
+    lists: the listed devices, by resource.
+    withheld_topology: resources whose NUMA nodes are not sent, although some devices have one.
     """
 
     def __init__(
@@ -103,7 +111,7 @@ class HostReport:
 
     @cached_property
     def mismatches_by_clause(self) -> Mapping[str, Mapping[str, Sequence[tuple[HostReportItem, EntryMismatch]]]]:
-        """What each resource's entries turned down, by its name and by the address of the clause."""
+        """The mismatches, by resource and by address of the clause."""
         mismatches_by_resource: dict[str, dict[str, list[tuple[HostReportItem, EntryMismatch]]]] = {}
         for item in self.items:
             for entry_mismatch in item.mismatches:
@@ -112,15 +120,16 @@ class HostReport:
         return mismatches_by_resource
 
     def find_same_hardware(self, item: HostReportItem) -> Sequence[HostReportItem]:
-        """What is taken and is the same thing, seen from another source: a PCI function or a USB device, and what it
-        carries itself (a network interface, an RDMA device, a terminal).
+        """Return the devices with an entry that are the same hardware in another source.
+
+        One of them is a PCI function or a USB device. The other is its network interface, RDMA device or terminal.
         """
         items = self._items_by_hardware.get(self._find_hardware(item), ())
         return [other for other in items if (other.label in _HARDWARE_WORDS) != (item.label in _HARDWARE_WORDS)]
 
     @cached_property
     def _items_by_hardware(self) -> Mapping[tuple[str, str], Sequence[HostReportItem]]:
-        """What is taken, by the PCI function or the USB device that it is of."""
+        """The devices with an entry, by their PCI function or USB device."""
         items_by_hardware: dict[tuple[str, str], list[HostReportItem]] = {}
         for item in self.items:
             if item.entry is not None and (hardware := self._find_hardware(item)) != _NO_HARDWARE:
@@ -128,7 +137,7 @@ class HostReport:
         return items_by_hardware
 
     def _find_hardware(self, item: HostReportItem) -> tuple[str, str]:
-        """The USB device or, of what is of none, the PCI function that an item is or is of."""
+        """Return the USB device of an item. If there is none, return its PCI function."""
         for kind, word in _HARDWARE_WORDS.items():
             if item.label == kind:
                 return kind, item.host.name
@@ -137,11 +146,13 @@ class HostReport:
         return _NO_HARDWARE
 
     def read_fact(self, item: HostReportItem, word: str) -> Value | Absent:
-        """What a word says of an item."""
+        """Return the value of a word of an item."""
         return self._reader.read_fact(item.host, word)
 
     def find_listed_devices(self, spec: ResourceSpec) -> tuple[Device, ...]:
-        """What an entry has listed, each once however many host devices it is; of slots all that its resource has."""
+        """Return the listed devices of an entry, each once. For an entry with slots, return all devices of its
+        resource.
+        """
         items = [item for item in self.items if item.entry is spec]
         if spec.slots is None:
             return tuple(dict.fromkeys(item.device for item in items if item.device))
@@ -149,9 +160,11 @@ class HostReport:
         return tuple(device for name in names for device in self.lists.get(name, ()))
 
     def find_resource_names(self, spec: ResourceSpec) -> tuple[str, ...]:
-        """The names under which an entry's devices are listed."""
+        """Return the names of the resources that list devices of an entry."""
         return tuple(dict.fromkeys(item.resource for item in self.items if item.entry is spec and item.resource))
 
     def count_items(self, label: str) -> int:
-        """How many items a source has, by label; interfaces of USB devices are parts of these."""
+        """Return the number of items with a label. Interfaces of USB devices do not count, because they are parts of
+        the devices.
+        """
         return sum(item.label == label and not (label == "usb" and ":" in item.host.name) for item in self.items)

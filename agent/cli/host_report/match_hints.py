@@ -1,4 +1,4 @@
-"""What a person does so that an entry takes a device that one clause alone keeps from it."""
+"""Hints for the administrator: how to make an entry match a device with only one mismatch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _UDEV = re.compile(r"(?:.*\.)?udev\.([^.]+)")
 
 
 def find_match_hints(report: HostReport, item: HostReportItem, mismatch: Mismatch) -> Iterator[str]:
-    """Each of them a way of its own."""
+    """Yield the hints. Each hint is a separate solution."""
     absent_word = _find_absent_word(report, item, mismatch)
     if absent_word is not None:
         yield from _find_absent_word_hints(report, item, mismatch, *absent_word)
@@ -30,7 +30,7 @@ def find_match_hints(report: HostReport, item: HostReportItem, mismatch: Mismatc
 
 
 def _find_absent_word(report: HostReport, item: HostReportItem, mismatch: Mismatch) -> tuple[str, Absent] | None:
-    """The word that the clause asks for, and why it is absent; none if it is not."""
+    """Return the word of the clause and the reason why the word is absent. Return None if the word has a value."""
     for spec in (candidate for candidate in report.specs if candidate.name == mismatch.resource):
         for clause in (*spec.exclude, spec.match):
             for line in clause.lines:
@@ -43,7 +43,7 @@ def _find_absent_word(report: HostReport, item: HostReportItem, mismatch: Mismat
 def _find_absent_word_hints(
     report: HostReport, item: HostReportItem, mismatch: Mismatch, word: str, absent: Absent
 ) -> Iterator[str]:
-    """Where nothing can be allowed, for nothing is said: have it said, or ask for something else."""
+    """Yield hints for a word without a value: give the word a value, or use another word."""
     if absent.pending:
         yield f"wait until {make_printable(word)} is there ({make_printable(absent.reason)})"
         return

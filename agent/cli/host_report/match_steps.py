@@ -1,4 +1,4 @@
-"""Why a resource has the devices it has: how many host devices are left after each clause, and what to do next."""
+"""Explain the devices of a resource: the number of host devices that remain after each clause, and next steps."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from agent.core.struct import Struct
 from agent.scanners.glob_files import is_glob
 
 TOPOLOGY_HINT = 'exclude what has none, or say topology = "none", or the nodes of all: topology = [0]'
-_SHOWN = 3  # devices that are named where some fell
+_SHOWN = 3  # excluded devices with their names
 
 
 class MatchStep(Struct):
-    """One clause: how many host devices are left after it, and those that fell by it."""
+    """One clause, the number of host devices that remain after it, and the devices that it excludes."""
 
     text: str
     origin: Origin | None
@@ -30,9 +30,9 @@ class MatchStep(Struct):
 
 
 def build_match_steps(report: HostReport, spec: ResourceSpec) -> list[MatchStep]:
-    """The fall of a resource's candidates, in the order in which clauses are asked: `exclude`, then `match`."""
+    """Return the steps in the order of evaluation: `exclude`, then `match`."""
     mismatches_by_clause = {**report.mismatches_by_clause.get(spec.name, {})}
-    # Turned down by themselves, and of a group that the entry takes as a whole.
+    # Devices that do not match alone, but belong to a group that the entry takes.
     member_count = sum(
         item.entry is spec for step_mismatches in mismatches_by_clause.values() for item, _ in step_mismatches
     )
@@ -57,12 +57,16 @@ def build_match_steps(report: HostReport, spec: ResourceSpec) -> list[MatchStep]
 
 
 def find_last_mismatch(steps: Sequence[MatchStep]) -> tuple[HostReportItem, EntryMismatch] | None:
-    """A candidate that came furthest, and by what it fell; none if none fell by a clause."""
+    """Return a device that the last excluding clause excludes, with its mismatch. Return None if no clause excludes a
+    device.
+    """
     return next((step.mismatches[0] for step in reversed(steps) if step.mismatches), None)
 
 
 def format_match_steps(report: HostReport, spec: ResourceSpec, terminal: Terminal) -> list[str]:
-    """Where the candidates fell, what is listed, what is not and why, and a next step where nothing is."""
+    """Return the lines with the steps, the listed devices and the unlisted candidates. Without a device, add next
+    steps.
+    """
     steps = build_match_steps(report, spec)
     rows = [
         Row(
@@ -88,7 +92,7 @@ def format_match_steps(report: HostReport, spec: ResourceSpec, terminal: Termina
 
 
 def _format_topology(report: HostReport, spec: ResourceSpec, devices: Sequence[Device]) -> Iterator[str]:
-    """On which NUMA nodes the devices are; or by which of them that is not told."""
+    """Yield the number of devices on each NUMA node, or the reason why the topology is withheld."""
     for name in report.find_resource_names(spec):
         if (withheld := report.withheld_topology.get(name)) is not None:
             yield f"  topology     none: {escape(withheld.text)}"
@@ -101,12 +105,12 @@ def _format_topology(report: HostReport, spec: ResourceSpec, devices: Sequence[D
 
 
 def suggest_next_steps(report: HostReport, spec: ResourceSpec, steps: Sequence[MatchStep]) -> Iterator[str]:
-    """What a person may look at where a resource has no device."""
+    """Yield next steps for a resource without devices."""
     if not steps[0].remaining:
         yield _explain_empty_source(report, spec)
         reported_paths = set(
             filter(is_glob, spec.source.arguments[:1])
-        )  # that nothing fits this one is said by the line above
+        )  # the line above reports that nothing matches this pattern
         skipped_paths = [
             skipped_path
             for skipped_path in report.skipped_paths.get(spec.source, ())
@@ -135,7 +139,7 @@ def suggest_next_steps(report: HostReport, spec: ResourceSpec, steps: Sequence[M
 
 
 def _format_mismatches(step: MatchStep) -> str:
-    """How many fell, the first of them by name, and what was read."""
+    """Return the number of excluded devices, the names of the first ones, and their value if all values are equal."""
     if not step.mismatches:
         return ""
     values = dict.fromkeys(entry_mismatch.mismatch.facts_text for _, entry_mismatch in step.mismatches)
@@ -146,7 +150,7 @@ def _format_mismatches(step: MatchStep) -> str:
 
 
 def _explain_empty_source(report: HostReport, spec: ResourceSpec) -> str:
-    """Why a source shows nothing at all."""
+    """Return the reason why a source has no device."""
     root = report.root
     if spec.source.kind == "subsystem":
         (name,) = spec.source.arguments

@@ -1,4 +1,4 @@
-"""Paths that lead to something and to no device: what is there, and where to go on from it."""
+"""Hints about paths that exist and are no device."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from agent.core.struct import Struct
 from agent.host.root import Root
 from agent.scanners import source_kinds
 
-_SHOWN = 3  # devices that are named
+_SHOWN = 3  # devices with their names
 
 
 class PathHint(Struct):
-    """What is at a path that is no device's, and the next step to one (may be empty)."""
+    """A description of a path that is no device, and the next step. The next step may be empty."""
 
     text: str
     next_step: str = ""
 
 
 def find_path_hint(report: HostReport, path: str) -> PathHint | None:
-    """What is at a path, if anything is."""
+    """Return the hint about a path, or None if the path does not exist."""
     root = report.root
     real = root.resolve(path)
     if isinstance(real, Absent):
@@ -63,7 +63,7 @@ def _build_scan_hint(names: Sequence[str]) -> str:
 
 
 def _find_owner(report: HostReport, real: str) -> tuple[str, str] | None:
-    """The device in whose directory this is, the nearest, and the way from there."""
+    """Return the name of the nearest device above a path, and the relative path from its directory."""
     items_by_directory = {item.host.directory: item for item in report.items if item.host.directory}
     directory, relative_path = real, ""
     while directory.count("/") > 1:

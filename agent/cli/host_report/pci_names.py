@@ -1,4 +1,4 @@
-"""Names of PCI hardware from the host's pci.ids, if it has one; else the kind of function. Nothing depends on them."""
+"""Names of PCI hardware from the pci.ids file of the host. Without the file, the kind of function. Only for people."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _FUNCTION_KINDS = {
 
 
 class PciNames:
-    """Reads the file when the first name is asked for."""
+    """Names of PCI hardware. The first call reads the file."""
 
     def __init__(self, root: Root) -> None:
         self._root = root
         self._names: dict[tuple[str, str], str] | None = None
 
     def find_name(self, vendor: str, device: str, class_: str) -> str:
-        """The name of a model, printable; else what kind of function it is."""
+        """Return the printable name of a model, or the kind of function if the model is not in the file."""
         if self._names is None:
             self._names = self._read()
         name = self._names.get((vendor, device))
@@ -39,12 +39,12 @@ class PciNames:
 
 
 def parse_pci_ids(text: str) -> dict[tuple[str, str], str]:
-    """(vendor, device): name, from the text of a pci.ids file."""
+    """Return the names in the text of a pci.ids file, by vendor and device."""
     names: dict[tuple[str, str], str] = {}
     vendor = ""
     for line in text.splitlines():
         if line.startswith("C "):
-            break  # classes follow
+            break  # the rest of the file contains classes
         if line.startswith("\t") and not line.startswith("\t\t"):
             device, _, name = line[1:].partition("  ")
             names[vendor, device] = name

@@ -1,4 +1,4 @@
-"""Answering from a look at this host: once, or again at each change."""
+"""Print a report about this host, once or after each change."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ReportPrinter: TypeAlias = Callable[[argparse.Namespace, Root, Configuration, Te
 
 
 def run_report(arguments: argparse.Namespace, print_report: ReportPrinter) -> int:
-    """Have it print its answer; with `--watch` whenever that is another, until Ctrl-C. The exit code."""
+    """Print the report and return the exit code. With `--watch`, print each new report until Ctrl-C."""
     root = Root(arguments.root)
     terminal = Terminal.of(sys.stdout, colour=arguments.color, utc=arguments.utc)
     configuration = load(arguments.config)
@@ -34,7 +34,7 @@ def run_report(arguments: argparse.Namespace, print_report: ReportPrinter) -> in
 
 
 def warn_of_config_errors(configuration: Configuration, directory: str) -> None:
-    """Say on standard error what of the configuration was left out."""
+    """Print on standard error which part of the configuration is left out."""
     errors = [finding for finding in configuration.findings if finding.severity is Severity.ERROR]
     if errors:
         files = len({finding.file for finding in errors})

@@ -1,4 +1,4 @@
-"""Taking the inventory: one fresh look at everything that a source can see, judged by the configuration."""
+"""Build the host report: one look at all sources, matched with the configuration."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from agent.host.root import Root
 from agent.scanners import source_kinds
 from agent.scanners.host_reader import HostReader
 
-_MAX_DEPTH = 4  # directories below /dev that are looked into: /dev/bus/usb/001/002 is four
-_NODES_PER_SOURCE = 100  # nodes to a source
+_MAX_DEPTH = 4  # levels of directories below /dev: /dev/bus/usb/001/002 is the fourth
+_NODES_PER_SOURCE = 100  # nodes in one source
 _STANDARD_SOURCES = (Source("pci"), Source("usb"), Source("subsystem", ("usb",)), Source("net"))
 
 
@@ -147,14 +147,14 @@ def scan_host(
 
 
 def _list_other_members(candidate: Candidate | None, host: HostDevice) -> tuple[str, ...]:
-    """The names of those that are one device with a host device."""
+    """Return the names of the other members of the group of a host device."""
     return tuple(other.name for other in candidate.host_devices if other.key != host.key) if candidate else ()
 
 
 def _find_mismatching_entry(
     specs: Sequence[ResourceSpec], mismatch: Mismatch, hosts_by_source: _HostsBySource, key: str, get_facts: _GetFacts
 ) -> ResourceSpec:
-    """The entry that a refusal is of: several may be of one resource."""
+    """Return the entry of a mismatch. Several entries may have the same resource."""
     searching_specs = [spec for spec in specs if key in hosts_by_source.get(spec.source, {})]
     matching_specs = (
         spec
@@ -165,7 +165,7 @@ def _find_mismatching_entry(
 
 
 def list_dev_directories(root: Root, directory: str = "/dev", depth: int = 1) -> frozenset[str]:
-    """The directories of /dev where nodes are looked for."""
+    """Return the directories of /dev that may contain device nodes."""
     subdirectories = root.list_directories(directory) if depth < _MAX_DEPTH else ()
     return frozenset({directory}).union(
         *(list_dev_directories(root, f"{directory}/{name}", depth + 1) for name in subdirectories)
@@ -173,14 +173,14 @@ def list_dev_directories(root: Root, directory: str = "/dev", depth: int = 1) ->
 
 
 def _list_node_sources(root: Root) -> Iterator[Source]:
-    """All nodes below /dev. Many sources of some: a source is a key, which costs as much as it names."""
+    """Yield sources for all nodes below /dev. A source is a key, and the cost of a key grows with its paths."""
     paths = sorted(_list_node_paths(root, "/dev", 1), key=make_sort_key)
     for start in range(0, len(paths), _NODES_PER_SOURCE):
         yield Source("node", tuple(paths[start : start + _NODES_PER_SOURCE]))
 
 
 def _list_node_paths(root: Root, directory: str, depth: int) -> Iterator[str]:
-    """The paths below /dev that may be nodes, links left out, as globs that fit only them."""
+    """Yield the paths of device nodes below /dev, without links, as globs that match only that path."""
     directories = set(root.list_directories(directory))
     names = root.list_names(directory, ordered=False)
     for name in () if isinstance(names, Absent) else names:
@@ -201,7 +201,7 @@ _GetFacts = Callable[[ResourceSpec, HostDevice], Facts]
 def _find_matching_classes(
     classes: Sequence[ResourceSpec], hosts_by_source: _HostsBySource, key: str, get_facts: _GetFacts
 ) -> Iterator[str]:
-    """The classes that would take what has that key, of those whose source shows it."""
+    """Yield the classes that match the device with this key. The source of each class shows the device."""
     for spec in classes:
         if match_entry(spec, get_facts(spec, hosts_by_source[spec.source][key])) is None:
             yield spec.class_name or spec.name
@@ -214,7 +214,7 @@ def _is_only_mismatch(
     key: str,
     get_facts: _GetFacts,
 ) -> bool:
-    """Whether one clause alone stands between an entry and a device, and at least one other speaks for it."""
+    """Return whether only this clause excludes the device, and at least one other clause line matches."""
     spec = _find_mismatching_entry(specs_by_name[mismatch.resource], mismatch, hosts_by_source, key, get_facts)
     facts = get_facts(spec, hosts_by_source[spec.source][key])
     failing_count = sum(not line.evaluate(facts, PLAIN) for line in spec.match.lines)

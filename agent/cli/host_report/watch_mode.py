@@ -1,7 +1,8 @@
-"""Following: an answer about this host said again whenever it is another, by the events that the agent goes by.
+"""Watch mode: print a report about this host again after each change.
 
-Kernel events (of devices, links, routes) on this host, inotify below /dev, in the directories of the configuration and
-wherever else a source has no event; what none of these tells is seen by the sweep. In a tree there is inotify alone.
+The events are those of the agent: kernel events (devices, links, routes) and inotify. inotify watches /dev, the
+configuration, and the directories of sources without kernel events. A full rescan finds all other changes. In a
+recorded tree, inotify is the only event source.
 """
 
 from __future__ import annotations
@@ -29,16 +30,16 @@ _AGE = re.compile(r" \(\d+ (?:s|min|h|d)(?: \d+ (?:s|min|h))?\)")
 
 
 class WatchOutput(MutableStruct):
-    """Says an answer, and what is new of it.
+    """Prints a report again, or its changes.
 
-    lines: of the answer a line is one thing, so that only those are said that are new, and those that went.
+    by_line: each line is an object. Only new and removed lines are printed.
     """
 
     by_line: bool
     _previous_text: str = ""
 
     def print_changes(self, text: str) -> None:
-        """Print what is new. That only time went by is nothing new."""
+        """Print a report if it is new. A report that differs only in ages is not new."""
         ageless_text = _AGE.sub("", text)
         if ageless_text == self._previous_text:
             return
@@ -63,7 +64,7 @@ class WatchOutput(MutableStruct):
 def run_watch_mode(
     root: Root, load_configuration: Callable[[], Configuration], print_report: Callable[[], object], *, by_line: bool
 ) -> int:
-    """Say it until Ctrl-C; `answer` prints, on whatever is standard output at that moment."""
+    """Print the report until Ctrl-C and return 0. `print_report` writes to the current standard output."""
     asyncio.run(_watch(root, load_configuration, print_report, WatchOutput(by_line)))
     return 0
 
@@ -98,12 +99,13 @@ async def _watch(
             with suppress(TimeoutError):
                 async with asyncio.timeout(look_settings.rescan_interval):
                     await change.wait()
-            # What comes together is one answer, and a file that is written is whole. Half of a storm is idle time.
+            # Changes within the debounce time are one report, and a file is complete when the report reads it.
+            # In a storm of changes, at least half of the time is idle.
             await asyncio.sleep(max(look_settings.debounce_time, duration))
 
 
 def _capture_output(print_report: Callable[[], object]) -> str:
-    """What an answer prints; what it says of why there is none is a part of it."""
+    """Return the output of a report, with the text on standard error."""
     text = io.StringIO()
     with redirect_stdout(text), redirect_stderr(text):
         print_report()
@@ -111,7 +113,7 @@ def _capture_output(print_report: Callable[[], object]) -> str:
 
 
 def _get_subject(line: str) -> str:
-    """What a line is about, which stays while the rest changes."""
+    """Return the subject of a line. The subject stays the same while other values change."""
     json_object = _parse_object(line)
     return (
         line

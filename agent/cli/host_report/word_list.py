@@ -1,4 +1,4 @@
-"""What may be said of the devices of a source: its words, with their types, today's values, and where each is read."""
+"""The words of a source, with their types, their present values, and their origin in the kernel."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from agent.scanners import source_kinds
 from agent.scanners.common_words import EVERY
 from agent.scanners.host_reader import HostReader
 
-# Sources that are more than a kind, and what to ask instead.
+# Source kinds that need an argument, with the argument to write.
 SOURCE_HINTS = {
     "node": "write where its nodes are: --words '/dev/video*'",
     "dir": "write where its directories are: --words '/sys/class/npu/npu*'",
     "subsystem": "write which class or bus of the kernel: --words tty",
     "fixed": "nothing of it is on the host: its word is name",
 }
-_MAX_VALUES = 3  # different values of a word that are shown
+_MAX_VALUES = 3  # different values that are shown for a word
 _COLUMNS = (Column("WORD"), Column("TYPE"), Column("HERE", narrowest=12), Column("IN THE KERNEL", leaves=1))
 
 
 class ListedWord(Struct):
-    """A word or a relation. here: what it says of the devices there are, different values only."""
+    """A word or a relation. values: its different values on the present devices."""
 
     name: str
     type: str
@@ -41,9 +41,9 @@ class ListedWord(Struct):
 
 
 class WordList(Struct):
-    """Everything that may be said of a source's devices.
+    """All words of a source.
 
-    files: names in their directories that are no words, and can be written: paths, `./state`.
+    files: other names in the directories of the devices. A clause can use them as paths, like `./state`.
     """
 
     source: Source
@@ -53,12 +53,13 @@ class WordList(Struct):
 
 
 def parse_source(root: Root, name: str) -> Source | None:
-    """The source that a person means: a kind, a pattern of nodes or directories, or a class or bus of the kernel.
+    """Return the source that a user names: a source kind, a glob of nodes or directories, or a class or bus of the
+    kernel.
 
-    None if there is none such here.
+    Return None if there is no such source on this host.
 
     Raises:
-        PatternError: a pattern that is none.
+            PatternError: the glob is not valid.
     """
     if name.startswith(("/dev/", "/sys/", "/proc/")):
         parse(name, allow_captures=True)
@@ -72,7 +73,7 @@ def parse_source(root: Root, name: str) -> Source | None:
 
 
 def build_word_list(root: Root, source: Source) -> WordList:
-    """Look at the devices of a source, and put down what may be said of them."""
+    """Read the devices of a source and return the words with their values."""
     devices = source_kinds.list_devices(root, (source,), None, ALL_DIRTY).devices[source]
     reader = HostReader(root)
     table = source_kinds.KINDS[source.kind].TABLE
@@ -105,13 +106,13 @@ def build_word_list(root: Root, source: Source) -> WordList:
 
 
 def _build_captured_word(capture: Capture, devices: Sequence[HostDevice]) -> ListedWord:
-    """A word that the pattern itself takes."""
+    """Return the word that a part of the glob captures."""
     texts = (format_value(value) for device in devices for word, value in device.captures if word == capture.word)
     return ListedWord(capture.word, capture.kind.value, "the pattern", tuple(dict.fromkeys(texts)))
 
 
 def format_word_list(word_list: WordList, terminal: Terminal) -> list[str]:
-    """As people read it."""
+    """Return the lines for people."""
     rows = [
         Row(
             (entry.name, entry.type, _format_values(entry.values), "–" if entry.kernel == "-" else entry.kernel),
@@ -131,7 +132,7 @@ def format_word_list(word_list: WordList, terminal: Terminal) -> list[str]:
 
 
 def build_word_list_json(word_list: WordList) -> dict[str, object]:
-    """As programs read it."""
+    """Return the object for programs."""
     return {
         "source": str(word_list.source),
         "devices": [device.name for device in word_list.devices],
@@ -144,18 +145,18 @@ def build_word_list_json(word_list: WordList) -> dict[str, object]:
 
 
 def _format_values(values: Sequence[str]) -> str:
-    text = ", ".join(cut(value, LIMIT) for value in values[:_MAX_VALUES])  # `shown` made them printable
+    text = ", ".join(cut(value, LIMIT) for value in values[:_MAX_VALUES])  # `format_value` made them printable
     return f"{text}, … ({len(values)})" if len(values) > _MAX_VALUES else text
 
 
 def _list_files(root: Root, devices: Sequence[HostDevice], read_names: set[str]) -> tuple[str, ...]:
-    """What else is in their directories, as paths."""
+    """Return the other files in the directories of the devices, as quoted paths."""
     quoted_paths = (path for device in devices for path in list_paths(root, device.directory, read_names))
     return tuple(sorted(dict.fromkeys(quoted_paths), key=make_sort_key))
 
 
 def list_paths(root: Root, directory: str, read_names: set[str]) -> tuple[str, ...]:
-    """What is in a device's directory beside the files of that name, as paths in quotes."""
+    """Return the files in the directory of a device that are no words, as quoted paths."""
     names = root.list_names(directory) if directory else Absent("")
     return () if isinstance(names, Absent) else tuple(_quote_paths(names, read_names))
 
