@@ -1,1 +1,1 @@
-"""TOML text to frozen specs: every mistake named, with its place, all in one run."""
+"""From TOML text to frozen specs. One run finds every error, with its position."""

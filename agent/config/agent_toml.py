@@ -1,4 +1,4 @@
-"""The directory of a configuration: what the `agent.toml` in it says, with its defaults beside it."""
+"""The `agent.toml` of a configuration directory, with default directories in the same directory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agent.core.struct import replace
 
 
 def read_agent_toml(files: ConfigFiles, findings: list[Finding]) -> Settings:
-    """The settings of agent.toml, or the defaults; default directories are beside agent.toml wherever that is."""
+    """Return the settings of agent.toml, or the defaults. Default directories are in the directory of agent.toml."""
     path = os.path.join(files.directory, "agent.toml")
     result = Settings()
     if not os.path.isdir(files.directory):
@@ -32,6 +32,6 @@ def read_agent_toml(files: ConfigFiles, findings: list[Finding]) -> Settings:
 
 
 def _move_path(directory: str, path: str) -> str:
-    """A path below the default directory, moved to this one."""
+    """Return a path below the default directory as a path below this directory."""
     below = path.removeprefix(f"{DIRECTORY}/")
     return path if below == path else os.path.join(directory, below)

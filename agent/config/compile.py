@@ -1,4 +1,4 @@
-"""Compiling: from a merged sentence to a `ResourceSpec`, everything wrong with it reported on the way."""
+"""Compile a merged entry to a `ResourceSpec`, and report all its errors."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from agent.core.struct import replace
 
 NO_PROBES: Mapping[str, ProbeSpec] = MappingProxyType({})
 _NAME_HINT = 'write name = "example.com/…", as pods ask for it'
-RESOURCE_KEYS = ("slots", "limit", "prefer", "expect", "registration")  # never of an entry that adds to one
+RESOURCE_KEYS = ("slots", "limit", "prefer", "expect", "registration")  # not allowed in an entry with adds_to
 _SOURCE_HINT = 'write class = "…", or source = …'
 
 
@@ -56,10 +56,10 @@ def compile_entry(
     *,
     probes: Mapping[str, ProbeSpec] = NO_PROBES,
 ) -> ResourceSpec | None:
-    """The resource that an entry makes, or none if it lacks a name, a source or an id.
+    """Return the resource of an entry, or None if it lacks a name, a source or an ID.
 
-    If errors are added to the findings the spec is not to be served. `registration` is the agent's default, `probes`
-    are those of agent.toml.
+    With errors in the findings, the agent must not serve the spec. `registration` is the default of the agent.
+    `probes` are those of agent.toml.
     """
     spec = _compile(merged_entry, spot, registration, findings, probes, is_entry=True)
     _check_added_keys(merged_entry.tree, spot, findings)
@@ -77,7 +77,7 @@ def check_class(
     *,
     probes: Mapping[str, ProbeSpec] = NO_PROBES,
 ) -> None:
-    """Report everything wrong with a class by itself, as far as that can be said without an entry."""
+    """Report all errors of a class that are visible without an entry."""
     if merged_class.has_all_keys and "about" not in merged_class.tree.members:
         findings.append(spot.make_error("missing", "a class says what it is about", 'write about = "every …"'))
     _compile(merged_class, spot, "socket", findings, probes, is_entry=False)
@@ -121,7 +121,7 @@ def _compile(
     scope.is_single = scope.is_single or (group is not None and not group.words)
     compiled_name = compile_name(tree, scope)
     slots = compile_slots(tree, scope, has_name_words=compiled_name is not None and compiled_name.template is not None)
-    is_id_required = scope.has_all_keys and (is_entry or not tree.is_on("part"))  # a part has its id from who uses it
+    is_id_required = scope.has_all_keys and (is_entry or not tree.is_on("part"))  # users of a base class add the ID
     ids = () if slots and tree.get_leaf("id") is None else compile_ids(tree, scope, spot, required=is_id_required)
     shares = compile_shares(tree, scope, ids)
     match = tree.get_branch("match")
@@ -194,7 +194,7 @@ def _compile(
 def _compile_constants(
     tree: Branch, scope: Scope, spot: FilePosition, probes: Mapping[str, ProbeSpec], *, is_entry: bool
 ) -> dict[str, Constant]:
-    """The options, and with them the probes, which no other word may stand in."""
+    """Return the options. Also set the options and the probes of the scope, which no other word may replace."""
     constants = compile_options(tree, scope, spot, required=is_entry)
     scope.option_values = {word: constant.value for word, constant in constants.items()}
     scope.probes = compile_probes(tree, scope, probes)
@@ -202,13 +202,13 @@ def _compile_constants(
 
 
 def _compile_partner_checks(name: str, tree: Branch, scope: Scope, interval: float | None) -> PartnerChecks:
-    """What keeps well the devices of a class, or of an entry, that is joined."""
+    """Return the checks and preconditions of a class or an entry that is joined."""
     wait, hinges = compile_wait(tree, scope)
     return PartnerChecks(name, compile_health(tree, scope, interval), wait, compile_gate(tree, scope), hinges)
 
 
 def _check_added_keys(tree: Branch, entry: FilePosition, findings: list[Finding]) -> None:
-    """Report what an entry says that adds to another's resource, and that is for the other to say."""
+    """Report the keys of an entry with `adds_to` that only the entry with the name may have."""
     leaf = tree.get_leaf("adds_to")
     if leaf is None:
         return
@@ -223,7 +223,7 @@ def _check_added_keys(tree: Branch, entry: FilePosition, findings: list[Finding]
 
 
 def _check_about(tree: Branch, scope: Scope) -> None:
-    """Report what is wrong with the keys that only people read."""
+    """Report errors in the keys `about` and `part`."""
     about = tree.get_leaf("about")
     if about is not None and not isinstance(about.value, str):
         scope.report(about.spot.make_error("type", "about is text, for people", 'write "…"'))
@@ -233,14 +233,14 @@ def _check_about(tree: Branch, scope: Scope) -> None:
 
 
 def _compile_registration(leaf: Leaf | None, scope: Scope) -> str | None:
-    if leaf is None or leaf.value in ("socket", "watcher"):  # no set: it may have no hash
+    if leaf is None or leaf.value in ("socket", "watcher"):  # no set, because the value may have no hash
         return str(leaf.value) if leaf else None
     scope.report(leaf.spot.make_error("type", "registration is socket or watcher", 'write "socket", the default'))
     return None
 
 
 def _collect_accepted_codes(tree: Branch, findings: list[Finding]) -> frozenset[str]:
-    """The codes of warnings that the entry accepts, with a reason."""
+    """Return the codes of warnings that the entry accepts with a reason."""
     branch = tree.get_branch("accept")
     codes: set[str] = set()
     for code, node in branch.members.items() if branch else ():

@@ -1,4 +1,4 @@
-"""Between entries: what two of them say that cannot both come true. Warnings, each accepted by the later entry."""
+"""Conflicts between entries, as warnings. The later entry can accept each of them."""
 
 from __future__ import annotations
 
@@ -21,30 +21,31 @@ from agent.core.struct import MutableStruct, field
 
 _Piece: TypeAlias = str | tuple[object, ...]
 _Key: TypeAlias = tuple[_Piece, ...]
-_RELATIONS = frozenset({"pci", "usb"})  # what a source of that kind says without a word in front, others with it
-_EVERYWHERE = frozenset({"path_id", "resource", "n"})  # words that say the same whichever source sees a thing
+_RELATIONS = frozenset({"pci", "usb"})  # relations that other sources write with this prefix
+_EVERYWHERE = frozenset({"path_id", "resource", "n"})  # words with the same value for all sources
 
 
 class ComparedEntry(Protocol):
-    """One `[[resource]]`, merged, with its spec if it has one."""
+    """One merged `[[resource]]`, with its spec if it has one."""
 
     @property
     def merged_entry(self) -> MergedEntry:
-        """What it says."""
+        """Return the merged entry."""
 
     @property
     def spot(self) -> FilePosition:
-        """Where it is."""
+        """Return the position of the entry."""
 
     @property
     def spec(self) -> ResourceSpec | None:
-        """What it means."""
+        """Return the spec, or None."""
 
 
 class _EarlierEntries(MutableStruct):
-    """The entries before one, by what a later one would have in common with them.
+    """The earlier entries, by the properties that a later entry can share with them.
 
-    taking: of each source, by an operand that all they take says, or None. ids: by the text, and the source.
+    specs_by_operand: for each source, specs by an operand that all their devices match, or None.
+    specs_by_id: specs by ID text and source. specs_by_given: specs and values by kind and name.
     """
 
     specs_by_operand: dict[Source, dict[tuple[str, Scalar] | None, list[ResourceSpec]]] = field(default_factory=dict)
@@ -53,7 +54,7 @@ class _EarlierEntries(MutableStruct):
 
 
 def find_conflicts(entries: Sequence[ComparedEntry]) -> Iterator[Finding]:
-    """What to warn of, entry by entry; what an entry accepts is left out."""
+    """Yield the conflicts of each entry. Accepted warnings are left out."""
     earlier = _EarlierEntries()
     for entry in entries:
         spec = entry.spec
@@ -87,12 +88,12 @@ def _find_shadowed(entry: ComparedEntry, spec: ResourceSpec, earlier: _EarlierEn
             break
     rarest_operand = min(
         _list_required_operands(spec), key=lambda key: len(earlier_specs.get(key, ())), default=None
-    )  # few say what few others do
+    )  # the rarest operand keeps the lists short
     earlier_specs.setdefault(rarest_operand, []).append(spec)
 
 
 def _list_required_operands(spec: ResourceSpec) -> Iterator[tuple[str, Scalar]]:
-    """Operands, each of which a clause mentions that implies what this one matches."""
+    """Yield the operands that every matching device has."""
     for line in spec.match.lines:
         if (
             isinstance(line, ClauseLine)
@@ -110,7 +111,10 @@ def _list_operands(test: object) -> Iterator[Scalar]:
 
 
 def _find_equal_ids(entry: ComparedEntry, spec: ResourceSpec, earlier: _EarlierEntries) -> Iterator[Finding]:
-    """Two kinds of source see one thing, and it would have one id in both: ids are one's own over all resources."""
+    """Yield a warning if an earlier entry of another source can list the same device with the same ID.
+
+    IDs are unique over all resources.
+    """
     is_reported = False
     for text in (spec.slots.id,) if spec.slots else spec.id:
         key = _make_id_key(text, spec)
@@ -140,7 +144,7 @@ def _make_id_key(text: Template, spec: ResourceSpec) -> _Key:
         elif piece.word == "resource":
             pieces.append((spec.name, *piece.filters))
         elif piece.word in spec.derived_words:
-            pieces.append(("own", piece.word, *piece.filters))  # what it means is compared where one is found
+            pieces.append(("own", piece.word, *piece.filters))  # the meaning of the word is compared later
         else:
             pieces.append((*_make_word_key(piece.word, spec.source), *piece.filters))
     return tuple(pieces)
@@ -154,11 +158,11 @@ def _make_word_key(word: str, source: Source) -> tuple[object, ...]:
 
 
 def _can_share_id(earlier_spec: ResourceSpec, spec: ResourceSpec, text: Template) -> bool:
-    """Whether both may have a device of that id."""
+    """Return whether both entries can have a device with this ID."""
     if (earlier_spec.slots is None) != (spec.slots is None) or (earlier_spec.slots and earlier_spec.name == spec.name):
         return False
     if earlier_spec.slots is None and earlier_spec.source == spec.source:
-        return False  # what one source shows goes to one of them
+        return False  # each device of one source goes to one entry
     words = list(list_dependencies(text))
     return add_dependencies(words, earlier_spec.derived_words) == add_dependencies(
         words, spec.derived_words
@@ -166,7 +170,7 @@ def _can_share_id(earlier_spec: ResourceSpec, spec: ResourceSpec, text: Template
 
 
 def _are_disjoint(earlier_spec: ResourceSpec, spec: ResourceSpec) -> bool:
-    """Whether a word says one thing of all that one matches, and another of all that the other does."""
+    """Return whether a word must have different values for the two entries."""
     earlier_operands = _collect_equal_operands(earlier_spec)
     return any(
         earlier_operands.get(word, operand) != operand for word, operand in _collect_equal_operands(spec).items()
@@ -182,7 +186,10 @@ def _collect_equal_operands(spec: ResourceSpec) -> Mapping[tuple[object, ...], S
 
 
 def _find_collisions(entry: ComparedEntry, spec: ResourceSpec, earlier: _EarlierEntries) -> Iterator[Finding]:
-    """What a container that asks for both would be given twice, and differently: the kubelet takes one of them."""
+    """Yield a warning for each name that two entries give with different values.
+
+    A container with both resources gets only one of the values from the kubelet.
+    """
     reported_names: set[tuple[str, str]] = set()
     for kind, name, value, node in _list_given_names(entry, spec):
         earlier_gives = earlier.specs_by_given.setdefault((kind, name), [])
@@ -205,8 +212,9 @@ def _find_collisions(entry: ComparedEntry, spec: ResourceSpec, earlier: _Earlier
 
 
 def _list_given_names(entry: ComparedEntry, spec: ResourceSpec) -> Iterator[tuple[str, str, str, Leaf | Branch | None]]:
-    """What it gives under a name that is the same for all its devices or numbered: what, the name, what that means if
-    it is always the same, and where it was written.
+    """Yield kind, name, value and node of each give whose name is equal for all devices, or numbered.
+
+    The value is empty if it can vary.
     """
     give = entry.merged_entry.tree.get_branch("give")
     for kind, section, values in (
@@ -234,7 +242,7 @@ def _list_given_names(entry: ComparedEntry, spec: ResourceSpec) -> Iterator[tupl
 
 
 def _write_constant(text: Template, spec: ResourceSpec) -> str | None:
-    """A text whose only word is `{n}`, the options filled in; none if it has another."""
+    """Return the text of a template with options filled in. Return None if it has a word other than `{n}`."""
     text_out = ""
     for piece in text.pieces:
         if isinstance(piece, str):
@@ -251,7 +259,7 @@ def _write_constant(text: Template, spec: ResourceSpec) -> str | None:
 
 
 def _find_give_node(give: Branch | None, section: str, name: str, key: str) -> Leaf | Branch | None:
-    """Where something that is given is written."""
+    """Return the tree node of a give."""
     also = give.get_branch("also") if give else None
     for part in (give, *(branch for _, branch in also.list_branches())) if also and give else (give,):
         within = part.get_branch(section) if part else None
@@ -262,7 +270,7 @@ def _find_give_node(give: Branch | None, section: str, name: str, key: str) -> L
 
 
 def _find_own_spot(node: Leaf | Branch | None, entry: ComparedEntry) -> FilePosition:
-    """Where something stands in the entry's own words; the entry, if a class says it."""
+    """Return the position of a node in the entry, or of the entry itself if a class has the node."""
     if node is not None:
         within = node.spot.document is entry.spot.document and node.spot.path[: len(entry.spot.path)] == entry.spot.path
         return node.spot if within else entry.spot

@@ -1,4 +1,4 @@
-"""Loading: the whole configuration of a node from its directory, with everything that is wrong with it."""
+"""Load the complete configuration of a node from its directory, with all findings."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ SHIPPED = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 
 
 class Configuration(Struct):
-    """What a directory says. `resources` are those of files without errors, in file order.
+    """The configuration of a directory. `resources` are those of files without errors, in file order.
 
-    files: the files read, as people know them. digest: six hexadecimal digits that change with any of them.
+    files: the files read, by display name. digest: six hexadecimal digits that change with every file.
     """
 
     settings: Settings
@@ -40,12 +40,12 @@ class Configuration(Struct):
 
     @property
     def is_valid(self) -> bool:
-        """Whether there is no error."""
+        """Return whether there is no error."""
         return not any(finding.severity is Severity.ERROR for finding in self.findings)
 
 
 class ConfigEntry(Struct):
-    """One `[[resource]]`, merged, with its spec if it has one."""
+    """One merged `[[resource]]`, with its spec if it has one."""
 
     merged_entry: MergedEntry
     spot: FilePosition
@@ -53,7 +53,10 @@ class ConfigEntry(Struct):
 
 
 class LoadedConfig(Struct):
-    """A configuration with all that it was made from. `own`: the names of classes that do not come with the program."""
+    """A configuration with its library and entries.
+
+    local_class_names: the names of classes that are not part of the program.
+    """
 
     configuration: Configuration
     library: ClassLibrary
@@ -64,11 +67,11 @@ class LoadedConfig(Struct):
 def load(
     directory: str, *, classes: Sequence[str] = (SHIPPED,), active_settings: Settings | None = None
 ) -> Configuration:
-    """The configuration in a directory. Never raises for what is in it or not: everything wrong is a finding.
+    """Load the configuration of a directory. No content raises an exception: every error is a finding.
 
     Args:
-        directory: where agent.toml is.
-        classes: directories of classes that are looked in after those of agent.toml.
+        directory: the directory of agent.toml.
+        classes: more directories of classes, after those of agent.toml.
         active_settings: the settings of the running agent. If set, they apply instead of those of agent.toml.
     """
     return load_with_entries(directory, classes=classes, active_settings=active_settings).configuration
@@ -77,7 +80,7 @@ def load(
 def load_with_entries(
     directory: str, *, classes: Sequence[str] = (SHIPPED,), active_settings: Settings | None = None
 ) -> LoadedConfig:
-    """As `load`, with the sentences that the resources were compiled from."""
+    """Load a configuration as `load` does, with the merged entries and the library."""
     directory = os.path.abspath(directory)
     files = ConfigFiles(directory)
     findings: list[Finding] = []
@@ -91,7 +94,7 @@ def load_with_entries(
         if (document := files.read_document(os.path.join(settings.paths.resources, name))) is not None
         for entry in _merge_entries(document, library, findings)
     ]
-    # All are said before one is compiled: a join may be of a later one.
+    # Merge all entries before the first is compiled, because a join may name a later entry.
     entries = [
         replace(
             entry,
@@ -122,7 +125,7 @@ def load_with_entries(
 
 
 def list_class_folders(files: ConfigFiles, findings: list[Finding]) -> list[Folder]:
-    """The directories of classes that the configuration of these files looks in, the shipped one last."""
+    """Return the directories of classes for the configuration of these files. The classes of the program are last."""
     return _make_folders(read_agent_toml(files, findings), (SHIPPED,))
 
 
@@ -131,7 +134,7 @@ def _make_folders(settings: Settings, classes: Sequence[str]) -> list[Folder]:
 
 
 def _merge_entries(document: Document, library: ClassLibrary, findings: list[Finding]) -> list[ConfigEntry]:
-    """The entries of one file, in its order."""
+    """Return the merged entries of one file, in its order."""
     entries: list[ConfigEntry] = []
     root = FilePosition(document, ())
     for key, value in document.data.items():
@@ -151,7 +154,7 @@ def _merge_entries(document: Document, library: ClassLibrary, findings: list[Fin
 
 
 def _find_name_conflicts(entries: Sequence[ConfigEntry]) -> list[Finding]:
-    """A finding for each name that an earlier entry has, and for each that an entry adds to and none before it has."""
+    """Return a finding for each repeated name, and for each `adds_to` without an earlier entry of that name."""
     name_spots: dict[str, FilePosition] = {}
     findings: list[Finding] = []
     for entry in entries:
@@ -174,7 +177,7 @@ def _find_name_conflicts(entries: Sequence[ConfigEntry]) -> list[Finding]:
 
 
 def _explain_missing_owner(name: str, entries: Sequence[ConfigEntry]) -> tuple[str, str]:
-    """Why nothing can be added to a resource of that name here, and what to write."""
+    """Return the reason why an entry cannot add to a resource with this name, and the correction."""
     spots_by_name: dict[str, FilePosition] = {}
     for entry in entries:
         leaf = entry.merged_entry.tree.get_leaf("name")
@@ -186,8 +189,9 @@ def _explain_missing_owner(name: str, entries: Sequence[ConfigEntry]) -> tuple[s
 
 
 def _apply_owner_settings(resources: Sequence[ResourceSpec]) -> tuple[ResourceSpec, ...]:
-    """The entries, each that adds to a resource with what is said of that resource; those whose first one has an error
-    are left out with it.
+    """Return the specs. A spec that adds to a resource gets the settings of the first entry of that resource.
+
+    If the first entry has an error, the specs that add to it are left out.
     """
     owners: dict[str, ResourceSpec] = {}
     specs: list[ResourceSpec] = []
@@ -213,12 +217,12 @@ def _apply_owner_settings(resources: Sequence[ResourceSpec]) -> tuple[ResourceSp
 
 
 def _select_prefer_rules(owner: ResourceSpec, spec: ResourceSpec) -> tuple[PreferRule, ...]:
-    """By which of a resource's rules what another entry adds to it can be told apart."""
+    """Return the `prefer` rules of a resource that apply to devices of an additional entry."""
     return tuple(rule for rule in owner.prefer if rule in spec.prefer or _is_applicable(rule, spec))
 
 
 def _is_applicable(rule: PreferRule, spec: ResourceSpec) -> bool:
-    """Whether a rule can be asked of the devices of an entry that does not say it."""
+    """Return whether a rule applies to the devices of an entry that does not contain the rule."""
     if isinstance(rule, DistanceRule):
         return rule.links is None
     try:
@@ -228,5 +232,5 @@ def _is_applicable(rule: PreferRule, spec: ResourceSpec) -> bool:
 
 
 def _find_name_spot(leaf: Leaf, entry: FilePosition) -> FilePosition:
-    """Where an entry's name is in its own file: its header, if a class has the name."""
+    """Return the position of the name in the file of the entry. If a class has the name, return the entry header."""
     return leaf.spot if leaf.spot.document is entry.document else entry

@@ -1,4 +1,4 @@
-"""The scope of one entry while it is compiled: its source's words, its accepted warnings, and where findings go."""
+"""The scope of one entry during compilation: the words of its source, its accepted warnings, and its findings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from agent.core.language.value import Value, ValueType
 from agent.core.struct import MutableStruct, Struct, field, replace
 from agent.scanners import source_kinds
 
-# Words that only a grant knows, and their kinds. `True`: equal for all devices of a container.
+# Words that only a grant has, with their types. `True`: equal for all devices of a container.
 GRANT_WORDS: Mapping[str, tuple[ValueType, bool]] = {
     "resource": (ValueType.TEXT, True),
     "id": (ValueType.TEXT, False),
@@ -33,8 +33,8 @@ GRANT_WORDS: Mapping[str, tuple[ValueType, bool]] = {
     "share_percent": (ValueType.INT, True),
 }
 
-# What a group of nodes that the agent chooses by itself gives, by the words behind `given.`, and whether several: words
-# whether or not an entry gives them, for what is not given is left out of what is said of it.
+# Words of nodes that the agent selects itself (`given.NAME`). `True`: the word is a list.
+# These words always exist. A text with the word of a node that is not given is left out.
 _AUTOMATIC_NODES = {
     **dict.fromkeys(("vfio.control", "vfio.group", "vfio.iommufd", "vfio.cdev"), False),
     **dict.fromkeys(("rdma.uverbs", "rdma.rdma_cm", "rdma.name"), False),
@@ -43,10 +43,11 @@ _AUTOMATIC_NODES = {
 
 
 class WordSignature(Struct):
-    """What is known of a word before any host is looked at.
+    """The type of a word, known without any host.
 
-    many: it is a list. varies: it can differ between two devices of one container. table: it is a many of things with
-    the words of that table. each: it can differ between the host devices that are one device.
+    is_list: the value is a list. varies: the value can differ between two devices of one container.
+    table: the word is a list relation, and its items have the words of this table.
+    varies_by_member: the value can differ between the members of one device.
     """
 
     kind: ValueType
@@ -56,60 +57,60 @@ class WordSignature(Struct):
     varies_by_member: bool = False
 
 
-# Stands for a word of which nothing is known because something else is wrong; nothing is held against it.
+# The signature of a word that is unknown because of another error. It causes no further finding.
 ANYTHING = WordSignature(ValueType.TEXT, varies=False)
 
 
 class CompiledWord(NamedTuple):
-    """A word of an entry's own, and what is known of it."""
+    """A derived word of an entry, with its signature."""
 
     signature: WordSignature
     derived_word: DerivedWord
 
 
 class EntryWordScope(Protocol):
-    """The words that an entry brings with it."""
+    """The words that an entry defines."""
 
     def find_signature(self, word: str) -> WordSignature | None:
-        """What is known of an own word; none if there is no such."""
+        """Return the signature of a derived word, or None if there is no such word."""
 
     def compile_path(self, spot: FilePosition, path: str, mark: FindingMark) -> WordSignature | None:
-        """What is known of a path with words in it; none, with a finding, if something is wrong with it."""
+        """Return the signature of a path with words in it, or None with a finding."""
 
     def list_names(self) -> Iterable[str]:
-        """All of them, as they are written."""
+        """Return the names of all words, as written."""
 
     def is_joined(self, word: str) -> bool:
-        """Whether it is a word of a partner."""
+        """Return whether this is a word of a partner."""
 
     def find_partner_signature(self, spot: FilePosition, word: str, mark: FindingMark) -> WordSignature | None:
-        """What is known of a word of a partner; none, with a finding, if that has none such."""
+        """Return the signature of a word of a partner. Return None with a finding if the partner has no such word."""
 
     def find_health_joins(self, words: Iterable[str]) -> tuple[str, ...]:
-        """The joins of whose partners' health these words are."""
+        """Return the joins whose partner health these words read."""
 
     def split_join_path(self, path: str) -> tuple[Join, str] | None:
-        """The join that a path begins with and what of it is the partner's; none if there is none to look through."""
+        """Return the join at the beginning of a path, and the rest of the path. Return None if no join is usable."""
 
 
 class Scope(MutableStruct):
-    """What may be said in one entry. `source` is None if it is not known; then every word passes.
+    """The words and settings of one entry. `source` is None if it is unknown. Then every word is valid.
 
-    keys_known, words_known: as of `Expansion`.
-    single: the source has one device at most, so that nothing can differ between two.
-    given: the words `given.NAME`, filled as nodes are compiled.
+    has_all_keys, has_all_words: as in `Expansion`.
+    is_single: the source has at most one device, so no value differs between two devices.
+    node_words: the words `given.NAME`, filled during the compilation of nodes.
     options: the words `options.NAME`.
-    table: the words are those of that table, and not those of the source.
-    own: the words that the entry brings with it, once its source is known.
-    grouped: several host devices may be one device. parts: names of these, which are words.
-    judging: what is compiled is asked of each host device, before it is known which are together.
-    library: what a join may be of. joining: the classes and entries of which joins lead here.
-    lone: a container has one device of it at most, so that nothing can differ between two of its own.
-    granting: what is compiled is asked again when a container gets its devices.
-    chosen: the options that have a value.
-    care: compiles what keeps devices of a class well. leaning: what is compiled may speak of that of a partner.
-    taken: words that are taken of a line of the kernel log. only_taken: there are no others.
-    probes: the programs that report, by name; None for one with which something is wrong.
+    table: the words are those of this table, not of the source.
+    entry_words: the words that the entry defines. None until its source is known.
+    is_grouped: several host devices may form one device. member_names: names of its members, which are words.
+    is_before_grouping: the test applies to each host device, before groups exist.
+    library: the classes and entries for joins. join_path: the classes and entries whose joins lead to this one.
+    has_one_per_container: a container gets at most one device, so no value differs between its devices.
+    is_reread_at_grant: the test runs again when a container gets its devices.
+    option_values: the options that have a value.
+    compile_partner_checks: compiles the checks of a joined class. allows_partner_health: a test may use them.
+    captured_words: words captured from a kernel log line. has_only_captures: no other words exist.
+    probes: the programs that report, by name. None for a program with an error.
     """
 
     source: Source | None
@@ -137,18 +138,18 @@ class Scope(MutableStruct):
     probes: Mapping[str, ProbeSpec | None] = field(default_factory=dict)
 
     def report(self, finding: Finding) -> None:
-        """Report an error."""
+        """Add an error to the findings."""
         self.findings.append(finding)
 
     def report_warning(self, finding: Finding) -> None:
-        """Report a warning, unless the entry accepts its code."""
+        """Add a warning to the findings, unless the entry accepts its code."""
         if finding.code not in self.accepted_codes:
             self.findings.append(finding)
 
     def find_word(
         self, spot: FilePosition, word: str, mark: FindingMark, *, in_grant: bool = False
     ) -> WordSignature | None:
-        """What is known of a word, or none, with a finding. `giving`: it may be a word that only a grant knows."""
+        """Return the signature of a word, or None with a finding. in_grant: words that only a grant has are allowed."""
         if word in self.captured_words:
             return self.captured_words[word]
         if self.has_only_captures:
@@ -193,7 +194,7 @@ class Scope(MutableStruct):
         return self._find_source_word(spot, word, mark)
 
     def _find_source_word(self, spot: FilePosition, word: str, mark: FindingMark) -> WordSignature | None:
-        """What is known of a word of the source, or of the table."""
+        """Return the signature of a word of the source or of the table."""
         kind = self.table or (self.source.kind if self.source else "")
         if not kind:
             return ANYTHING
@@ -218,7 +219,7 @@ class Scope(MutableStruct):
         )
 
     def _adapt_to_group(self, signature: WordSignature | None) -> WordSignature | None:
-        """The same of an entry whose devices are several host devices."""
+        """Return the signature for an entry whose devices have several members."""
         if signature is None or signature is ANYTHING:
             return signature
         return replace(
@@ -227,7 +228,7 @@ class Scope(MutableStruct):
         )
 
     def find_probe(self, leaf_spot: FilePosition, name: object) -> ProbeSpec | None:
-        """The probe of that name; none, with a finding, if there is no such."""
+        """Return the probe with this name. Return None with a finding if there is no such probe."""
         if name in self.probes:
             return self.probes[str(name)]
         if self.has_all_keys:
@@ -236,11 +237,11 @@ class Scope(MutableStruct):
         return None
 
     def enter_table(self, table: str) -> Scope:
-        """The scope of a clause on things of that table."""
+        """Return the scope of a clause on items of this table."""
         return replace(self, table=table, is_reread_at_grant=False)
 
     def is_word(self, word: str) -> bool:
-        """Whether a word is one already, the entry's own among them."""
+        """Return whether a name is a word already. This includes the words of the entry."""
         is_entry_word = self.entry_words is not None and (
             word in self.entry_words.list_names() or self.entry_words.is_joined(word)
         )
@@ -253,14 +254,14 @@ class Scope(MutableStruct):
         )
 
     def has_word(self, word: str) -> bool:
-        """Whether there is such a word."""
+        """Return whether the source or the table has this word."""
         try:
             return bool(source_kinds.get_word_type(self.table or (self.source.kind if self.source else ""), word))
         except (source_kinds.UnknownWordError, KeyError):
             return False
 
     def _find_member_word(self, spot: FilePosition, head: str, word: str, mark: FindingMark) -> WordSignature | None:
-        """What is known of a word of a part, or of all that are together."""
+        """Return the signature of a word of one member or of all members."""
         if self.is_before_grouping:
             message = f"{head} is known when it is known which are together, and this is asked of each before"
             write = "ask it where something is given, or in health"
@@ -306,11 +307,11 @@ class Scope(MutableStruct):
         if not self.has_all_words:
             return ANYTHING
         message = f"give.nodes has no {name}; given.NAME is where a node came out in the container"
-        near = find_nearest(name, self.node_words)
+        nearest_name = find_nearest(name, self.node_words)
         names_text = (
             f"there is {', '.join(f'given.{node_name}' for node_name in self.node_words)}" if self.node_words else ""
         )
-        write = f"nearest: given.{near}" if near else names_text
+        write = f"nearest: given.{nearest_name}" if nearest_name else names_text
         self.report(spot.make_error("unknown-word", message, write, mark=mark))
         return None
 
@@ -328,7 +329,7 @@ class Scope(MutableStruct):
         return None
 
     def _suggest_scan(self) -> str:
-        """How to see which words a device has."""
+        """Return the command that lists the words of a device."""
         if self.source is None or self.table:
             return ""
         subsystem = self.source.kind == "subsystem"

@@ -1,4 +1,4 @@
-"""`agent.toml`: what the agent itself does, never a resource. Frozen; every field's default is the documented one."""
+"""Settings of `agent.toml`: the behaviour of the agent itself. Each field has the documented default."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from agent.core.entry.devinfo import DIRECTORY as DEVINFO
 from agent.core.entry.query import ProbeSpec
 from agent.core.struct import Struct, field
 
-SOCKET_PATH_LIMIT = 107  # bytes of a Unix socket's path
-SOCKET_NAME_LENGTH = 40  # characters that the agent's own socket names may have (agent.kubelet.socket_file)
+SOCKET_PATH_LIMIT = 107  # bytes in the path of a Unix socket
+SOCKET_NAME_LENGTH = 40  # maximum length of the agent's own socket names (agent.kubelet.socket_file)
 
-PROBE_SECONDS = 30.0  # for which a probe may be silent
+PROBE_SECONDS = 30.0  # that a probe may be silent
 _PROBE = "probe"
 DIRECTORY = "/etc/device-agent"
 
 
 class KubeletSettings(Struct):
-    """Where the kubelet is met."""
+    """Paths of the kubelet, and the registration."""
 
     dir: str = "/var/lib/kubelet/device-plugins"
     registration: str = "socket"
@@ -36,7 +36,7 @@ class KubeletSettings(Struct):
 
 
 class PathSettings(Struct):
-    """Where the agent reads and writes."""
+    """Paths that the agent reads and writes."""
 
     resources: str = f"{DIRECTORY}/resources.d"
     classes: tuple[str, ...] = (f"{DIRECTORY}/classes", "/usr/share/device-agent/classes")
@@ -47,20 +47,20 @@ class PathSettings(Struct):
 
 
 class LookSettings(Struct):
-    """When the host is looked at; both in seconds."""
+    """Seconds between full rescans (`every`), and debounce time in seconds (`settle`)."""
 
     rescan_interval: float = 30.0
     debounce_time: float = 0.05
 
 
 class ReloadSettings(Struct):
-    """When the configuration is read again by itself."""
+    """Automatic reload of the configuration."""
 
     watch: bool = False
 
 
 class MetricsSettings(Struct):
-    """Where metrics are served; `listen` is empty for nowhere. pods: they tell which pods hold what."""
+    """The address of the metrics. An empty `listen` means no address. pods: metrics name the pods that use devices."""
 
     listen: str = ""
     max_devices: int = 512
@@ -68,7 +68,7 @@ class MetricsSettings(Struct):
 
 
 class LogSettings(Struct):
-    """What is logged."""
+    """The log level."""
 
     level: str = "info"
 
@@ -78,7 +78,7 @@ FIELD_NAMES: Mapping[str, str] = MappingProxyType({"every": "rescan_interval", "
 
 
 class Settings(Struct):
-    """The whole of agent.toml."""
+    """All settings of agent.toml."""
 
     kubelet: KubeletSettings = field(default_factory=KubeletSettings)
     paths: PathSettings = field(default_factory=PathSettings)
@@ -89,12 +89,12 @@ class Settings(Struct):
     probe: Mapping[str, ProbeSpec] = field(default_factory=dict)
 
 
-# A reader gives the value a field gets, or what is wrong with what was written.
+# A reader returns the value of a field, or a finding.
 _Reader: TypeAlias = Callable[[FilePosition, object], "str | int | float | tuple[str, ...] | Finding"]
 
 
 def read_settings(document: Document) -> tuple[Settings, list[Finding]]:
-    """The settings that a document says and everything wrong with it; a key with a mistake has its default."""
+    """Return the settings of a document and all findings. A faulty key has its default."""
     findings: list[Finding] = []
     sections: dict[str, Any] = {}
     root = FilePosition(document, ())
@@ -112,7 +112,7 @@ def read_settings(document: Document) -> tuple[Settings, list[Finding]]:
 
 
 def _read_probes(spot: FilePosition, table: Mapping[str, object], findings: list[Finding]) -> dict[str, ProbeSpec]:
-    """The probes that every entry may speak of; one with a mistake is left out."""
+    """Return the probes for every entry. A faulty probe is left out."""
     probes: dict[str, ProbeSpec] = {}
     for name, probe_table in table.items():
         probe_spot = spot.get_child(name)
@@ -268,7 +268,7 @@ def _read_count(spot: FilePosition, value: object) -> int | Finding:
 
 
 def _read_listen(spot: FilePosition, value: object) -> str | Finding:
-    """Empty, an address with a port, or a socket's path."""
+    """Return an empty text, an address with a port, or the path of a socket. Else return a finding."""
     if isinstance(value, str):
         address = _ADDRESS.fullmatch(value)
         if not value or (address and 0 < int(address[1]) < 65536):

@@ -1,4 +1,4 @@
-"""Sources: the place to look that an entry names."""
+"""Sources: the `source` key of an entry."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from agent.core.language import glob
 from agent.core.language.glob import PatternError
 from agent.core.language.template import has_control
 
-# What the kernel names by order of appearance: equal hardware may have another number after a reboot or a replug.
+# Names that the kernel numbers by order of appearance. The number can change after a reboot or replug.
 _UNSTABLE_NAME = re.compile(
     r"(?:ttyUSB|ttyACM|video|media|v4l-subdev|hidraw|event|mouse|js|card|render|controlC|pcmC|midiC|sd|sg|sr|st|nst|nvme|nbd"
     r"|dri|lp|usbmon|hiddev|accel|i2c-|iio:device|cec|dvb|adapter|uio|vfio|mei|rtc|watchdog|ptp|pps)"
@@ -28,7 +28,7 @@ _FORMS = [key for key in PLACES["source"][1] if key != "every"]
 
 
 def compile_source(leaf: Leaf, scope: Scope) -> Source | None:
-    """The source that an entry names; none, with findings, if it cannot be looked at."""
+    """Return the source of an entry, or None with findings."""
     table = leaf.value
     if not isinstance(table, dict):
         scope.report(
@@ -50,27 +50,27 @@ def compile_source(leaf: Leaf, scope: Scope) -> Source | None:
 
 
 def get_source_kind(table: object) -> str:
-    """The kind of source that a `source` names, as far as it can be told without judging it; empty if it cannot."""
+    """Return the kind of a `source` value without any check, or an empty string if it has none."""
     items = table.items() if isinstance(table, dict) else ()
     return next((str(value) if form == "kind" else form for form, value in items if form in _FORMS), "")
 
 
 def is_single(source: Source) -> bool:
-    """Whether it has one device at most: a node or a directory by its literal path, one fixed name."""
+    """Return whether the source has at most one device: a literal path of a node or directory, or one fixed name."""
     if source.kind not in {"node", "dir", "fixed"} or len(source.arguments) != 1:
         return False
     return source.kind == "fixed" or glob.parse(source.arguments[0], allow_captures=True).is_literal
 
 
 def find_unstable_pattern(source: Source) -> str | None:
-    """A pattern of a node source whose names the kernel deals in order of appearance; none if it has none."""
+    """Return a pattern of a node source whose names depend on the order of appearance, or None."""
     if source.kind != "node" or is_single(source):
         return None
     return next((path for path in source.arguments if _UNSTABLE_NAME.match(path.rpartition("/")[2])), None)
 
 
 def compile_interval(leaf: Leaf, scope: Scope) -> float | None:
-    """How often a source is looked at besides its events, in seconds; none if it says nothing of it."""
+    """Return the seconds between two searches of a source, beside its events. Return None if the key is missing."""
     table = leaf.value
     if not isinstance(table, dict) or "every" not in table:
         return None
@@ -128,7 +128,7 @@ def _compile_kind(spot: FilePosition, value: object, scope: Scope) -> Source | N
 
 
 def _compile_node(spot: FilePosition, value: object, scope: Scope) -> str | None:
-    """A pattern of device nodes."""
+    """Return a glob of device nodes, or None with a finding."""
     path = _compile_path(spot, value, scope, ("/dev/",), "/dev/kvm")
     if path is not None and not path.startswith("/dev/"):
         name = path.rpartition("/")[2]
@@ -139,7 +139,7 @@ def _compile_node(spot: FilePosition, value: object, scope: Scope) -> str | None
 
 
 def _compile_directory(spot: FilePosition, value: object, scope: Scope) -> str | None:
-    """A pattern of directories of the kernel's."""
+    """Return a glob of directories of the kernel, or None with a finding."""
     path = _compile_path(spot, value, scope, ("/sys/", "/proc/", "/dev/"), "/sys/class/npu/npu*")
     if path is not None and not path.startswith(("/sys/", "/proc/")):
         write = (
@@ -151,7 +151,7 @@ def _compile_directory(spot: FilePosition, value: object, scope: Scope) -> str |
 
 
 def _compile_path(spot: FilePosition, value: object, scope: Scope, below: Sequence[str], example: str) -> str | None:
-    """A pattern of paths, such as below these directories."""
+    """Return a glob of paths, or None with a finding. below, example: for the correction."""
     if not isinstance(value, str):
         scope.report(spot.make_error("type", "a pattern is text", f'write "{spot.source_text}"'))
         return None
@@ -169,7 +169,7 @@ def _compile_path(spot: FilePosition, value: object, scope: Scope, below: Sequen
 
 
 def _compile_fixed_name(spot: FilePosition, value: object, scope: Scope) -> str | None:
-    """A name of something that is always there."""
+    """Return the name of a device that always exists, or None with a finding."""
     if isinstance(value, str) and value and not has_control(value):
         return value
     scope.report(spot.make_error("type", "what is always there has a name: text", 'write for example "slot-a"'))

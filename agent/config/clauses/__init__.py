@@ -1,1 +1,1 @@
-"""Clauses, compiled: lines, operators, operands."""
+"""Compiled clauses: lines, operators and operands."""

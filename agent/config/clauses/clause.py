@@ -1,4 +1,4 @@
-"""Clauses: the lines of a condition as typed tests, and `either`."""
+"""Clauses: lines with typed tests, and `either`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agent.core.language.clause import Clause, ClauseLine, EitherLine, Statement
 
 
 def compile_clause(name: str, branch: Branch, scope: Scope) -> Clause:
-    """A clause with the lines that could be compiled; `name` is its address (`match`, `exclude.kept`)."""
+    """Return a clause with all lines that are valid. `name` is its address (`match`, `exclude.kept`)."""
     lines: list[Statement] = []
     for address, node in branch.members.items():
         if isinstance(node, Branch):
@@ -29,13 +29,16 @@ def compile_clause(name: str, branch: Branch, scope: Scope) -> Clause:
 
 
 def refuse_empty(branch: Branch, scope: Scope, message: str, write: str) -> None:
-    """Report a clause in which nothing was written: it would hold of everything."""
+    """Report a clause without any line, because it would match everything."""
     if not branch.members and branch.spot.data == {}:
         scope.report(branch.spot.make_error("type", message, write, mark="key"))
 
 
 def _compile_either(name: str, branch: Branch, scope: Scope) -> EitherLine | None:
-    """Return the alternatives of an `either`; None if it has none, which is reported: it would hold of everything."""
+    """Return the alternatives of an `either`. Without an alternative, report it and return None.
+
+    An `either` without alternatives would match everything.
+    """
     alternatives: list[Clause] = []
     for key, member in branch.list_branches():
         message = f"{key} says nothing, so it would always hold"
@@ -43,7 +46,7 @@ def _compile_either(name: str, branch: Branch, scope: Scope) -> EitherLine | Non
         alternatives.append(compile_clause(f"{name}.{key}", member, scope))
     spot = branch.spot
     removed_spots = [node.spot for node in branch.members.values() if isinstance(node, RemovedValue)]
-    if not alternatives and (removed_spots or spot.data == {}):  # else what is wrong with them was reported
+    if not alternatives and (removed_spots or spot.data == {}):  # else the faults of the alternatives are reported
         write = f"leave one of them in, or take all of {name.removesuffix(f'.{EITHER}')} out and say it anew"
         scope.report(
             (removed_spots[-1] if removed_spots else spot).make_error(

@@ -1,4 +1,4 @@
-"""Regular expressions, asked in linear time whatever they and the text are (docs/adr/0011-regular-expressions.md)."""
+"""Regular expressions with linear time for every expression and text (docs/adr/0011-regular-expressions.md)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from agent.core.language.operators import Matching
 
 _LIMIT = 1024  # characters of an expression
 
-# What RE2 says of a form that it has not, and what to write instead.
+# Error texts of RE2 for forms that it does not have, with their corrections.
 _WRITE = (
     (re.compile(r"escape sequence: \\[1-9k]"), "no piece can be compared with an earlier one; write the piece out"),
     (re.compile(r"escape sequence: \\Z"), "it fits whole by itself: leave it out"),
@@ -26,7 +26,7 @@ _WRITE = (
 
 
 class ExpressionError(ValueError):
-    """What is no regular expression here. `piece` is the part of it that is wrong, `write` what to write instead."""
+    """An invalid regular expression. `piece` is its faulty part. `write` says what to write instead."""
 
     def __init__(self, message: str, piece: str = "", write: str = "") -> None:
         super().__init__(message)
@@ -36,10 +36,10 @@ class ExpressionError(ValueError):
 
 
 def compile_expression(expression: str) -> Matching:
-    """The test that a text fits the whole expression.
+    """Return the test that a whole text matches the expression.
 
     Raises:
-        ExpressionError: it is none that can be asked in linear time, or the library is not installed.
+        ExpressionError: the expression is invalid, has no linear-time form, or the library is not installed.
     """
     if len(expression) > _LIMIT:
         raise ExpressionError(f"longer than {_LIMIT} characters")

@@ -1,4 +1,4 @@
-"""Operands: patterns, and texts that may have no word in them."""
+"""Operands: globs, and texts without words."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from agent.core.language import glob
 
 _T = TypeVar("_T")
 
-_WORD_IN_OPERAND = re.compile(r"(?<!\\[pPx])\{[A-Za-z_][A-Za-z0-9_.]*(?:\|[^{}]*)?\}")  # \p{Greek} is an expression's
+_WORD_IN_OPERAND = re.compile(
+    r"(?<!\\[pPx])\{[A-Za-z_][A-Za-z0-9_.]*(?:\|[^{}]*)?\}"
+)  # \p{Greek} belongs to an expression
 
 
 def compile_glob(spot: FilePosition, value: object, scope: Scope) -> glob.Glob | None:
-    """The glob that a value is; none, with a finding, if it is none."""
+    """Return the glob of a value, or None with a finding."""
     if not isinstance(value, str):
         scope.report(spot.make_error("type", "a pattern is text", f'write "{spot.source_text}"'))
         return None
@@ -30,7 +32,7 @@ def compile_glob(spot: FilePosition, value: object, scope: Scope) -> glob.Glob |
 
 
 def refuse_word(spot: FilePosition, value: str, scope: Scope) -> bool:
-    """Whether an operand has a `{word}` in it, which is reported: two words cannot be compared here."""
+    """Report an operand with a `{word}`. Return whether there is one. No test compares two words."""
     match = _WORD_IN_OPERAND.search(value)
     if match is None:
         return False
@@ -41,6 +43,6 @@ def refuse_word(spot: FilePosition, value: str, scope: Scope) -> bool:
 
 
 def require_all(items: Sequence[_T | None]) -> list[_T]:
-    """The items if none is missing; else nothing."""
+    """Return the items if none is missing, else an empty list."""
     present_items = [item for item in items if item is not None]
     return present_items if len(present_items) == len(items) else []

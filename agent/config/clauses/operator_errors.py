@@ -1,4 +1,4 @@
-"""Operators at words that they are not for: what is wrong, and what to write instead."""
+"""Errors for operators that do not fit the type of a word, with the correction."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from agent.config.scope import ANYTHING, WordSignature
 from agent.core.language.value import OperandError, ValueType, parse_operand
 
-# What an operator of one value is for.
+# The types of value for each operator of one value.
 _PURPOSES = {
     "like": ("text", frozenset({ValueType.TEXT, ValueType.PATH})),
     "matching": ("text", frozenset({ValueType.TEXT})),
@@ -15,7 +15,7 @@ _PURPOSES = {
     "in": ("numbers", frozenset({ValueType.INT, ValueType.HEX})),
     **dict.fromkeys(("at_least", "at_most", "above", "below"), ("numbers", frozenset({ValueType.INT}))),
 }
-# What to write instead of an operator for lists where there is one value; {} is what was written behind it.
+# The correction of a list operator at a word with one value. {} is the operand.
 LIST_OPERATORS = {
     "has": "= {}",
     "has_all": "= …",
@@ -30,9 +30,9 @@ LIST_OPERATORS = {
 def find_misfit(
     name: str, signature: WordSignature, value: object, source_text: str, some_word: Callable[[], str]
 ) -> tuple[str, str] | None:
-    """Why an operator is not for a word, and what to write instead; none if it is.
+    """Return the reason why an operator does not fit a word, and its correction. Return None if it fits.
 
-    value, written: what stands behind it. some_word: a word of the things that a many leads to.
+    value, source_text: the operand. some_word: returns a word of the items of a list relation.
     """
     if signature is ANYTHING:
         return None
@@ -57,7 +57,7 @@ def find_misfit(
 
 
 def _suggest_test(name: str, kind: ValueType, value: object) -> str:
-    """What to write instead of an operator for another kind of value."""
+    """Return a test that fits this type of value."""
     match kind:
         case ValueType.BOOL:
             return "write = true, or = false"

@@ -1,4 +1,4 @@
-"""Tests: what is written behind a word, typed by what the word is."""
+"""Tests of a clause line. The type of the word decides the type of the test."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from agent.core.struct import Struct, replace
 _TEXT_KINDS = frozenset({ValueType.TEXT, ValueType.PATH})
 _ID_KINDS = frozenset({ValueType.HEX, ValueType.CLASS, ValueType.PCI})
 
-# The ends of the range that an operator means.
+# The ends of the range of each operator.
 _ENDS: Mapping[str, Callable[[int], tuple[int | None, int | None]]] = {
     "at_least": lambda number: (number, None),
     "above": lambda number: (number + 1, None),
@@ -30,7 +30,7 @@ _ENDS: Mapping[str, Callable[[int], tuple[int | None, int | None]]] = {
 
 
 class TestCompiler(Struct):
-    """The tests of one word. `clause` compiles what is asked of each thing that a many leads to."""
+    """The tests of one word. `compile_inner` compiles a clause on the items of a list relation."""
 
     word: str
     signature: WordSignature
@@ -38,7 +38,7 @@ class TestCompiler(Struct):
     compile_inner: Callable[[FilePosition, Mapping[str, object], Scope], Clause]
 
     def compile_test(self, spot: FilePosition, value: object) -> Test | None:
-        """The test that a value is; none, with findings, if it is none."""
+        """Return the test of a value, or None with findings."""
         if isinstance(value, dict):
             return self._compile_operators(spot, value)
         if self.signature.is_list and not (
@@ -70,11 +70,11 @@ class TestCompiler(Struct):
         self.scope.report(spot.make_error("type", message, write))
 
     def _get_example_word(self) -> str:
-        """A word that the things of a many have; `WORD` if they have no name."""
+        """Return a word that the items of a list relation have, or `WORD` if they have no name."""
         return "name" if self.scope.enter_table(self.signature.table).has_word("name") else "WORD"
 
     def _compile_operators(self, spot: FilePosition, table: Mapping[str, object]) -> Test | None:
-        """Several operators in one table: all must hold."""
+        """Return the test of a table with operators. All of them must pass."""
         tests = require_all(
             [self._compile_operator(spot.get_child(name), name, value) for name, value in table.items()]
         )
@@ -120,7 +120,7 @@ class TestCompiler(Struct):
         return None
 
     def _is_applicable(self, spot: FilePosition, name: str, value: object) -> bool:
-        """Whether an operator is for what the word is; if not, what to write instead is reported."""
+        """Return whether an operator fits the word. If not, report the correction."""
         misfit = find_misfit(name, self.signature, value, spot.source_text, self._get_example_word)
         if misfit is not None:
             self.scope.report(spot.make_error("type", *misfit, mark="key"))

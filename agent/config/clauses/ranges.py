@@ -1,4 +1,4 @@
-"""Ranges of numbers as text: `0-3,5,0x10-`."""
+"""Number ranges as text: `0-3,5,0x10-`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _DECIMAL = re.compile(r"[0-9]+|0[xX][0-9a-fA-F]+")
 
 
 class RangeError(ValueError):
-    """What is no range. `at` and `length` mark the piece, `write` says what to write instead."""
+    """A faulty range. `at` and `length` mark the part. `write` says what to write instead."""
 
     def __init__(self, message: str, at: int, length: int, write: str) -> None:
         super().__init__(message)
@@ -21,10 +21,12 @@ class RangeError(ValueError):
 
 
 def parse_ranges(text: str, *, hexadecimal: bool) -> tuple[tuple[int, int | None], ...]:
-    """The ranges, ends included; None: open above. `hexadecimal`: digits are so without a prefix too.
+    """Return the ranges. Both ends belong to a range. None: the range has no upper end.
+
+    hexadecimal: digits are hexadecimal also without prefix.
 
     Raises:
-        RangeError: a piece between commas is no number and no range, or is empty.
+        RangeError: a part between commas is no number, no range, or empty.
     """
     ranges: list[tuple[int, int | None]] = []
     at = 0

@@ -1,1 +1,1 @@
-"""The language as tables: its keys, their forms, kinds and meanings."""
+"""Tables of the language: its keys, forms, types and meanings."""

@@ -1,4 +1,4 @@
-"""What each key of the language means, in a few words, and its default: for the reference, for editors, for people."""
+"""The meaning and the default of each key of the language, for the reference, for editors and for users."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Meaning(NamedTuple):
-    """What a key says; its default as it would be written, empty where it has none."""
+    """The meaning of a key, and its default in TOML form. The default is empty if there is none."""
 
     text: str
     default: str = ""

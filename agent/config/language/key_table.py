@@ -21,7 +21,7 @@ _GIVEN = _keys("nodes mounts env annotations cdi vfio rdma")
 _VARIABLE = _keys("value name join json key when")
 _PROGRAM = _keys("run timeout when optional")
 
-# What is said of a place in an error, and the keys it may have. What is `NAME`d in a place is a place of its own.
+# The title of each place for errors, and its keys. A named table (`NAME`) inside a place is a place of its own.
 PLACES: Mapping[str, tuple[str, tuple[str, ...]]] = MappingProxyType(
     {
         "file": ("a file of resources", _keys("resource")),
@@ -65,7 +65,7 @@ PLACES: Mapping[str, tuple[str, tuple[str, ...]]] = MappingProxyType(
     }
 )
 
-# Of a place whose keys are one of these, never two: what the thing does. The first that is there is its verb.
+# Verbs: keys that decide the purpose of a table. A table has one verb, and the first in this order counts.
 VERBS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "let": (
@@ -80,20 +80,20 @@ VERBS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "health": ("holds", "log", "rises", "run", "socket", "probe"),
     }
 )
-_COMPANION_VERBS = MappingProxyType({("let", "probe"): ("field",)})  # verbs that stand beside another as what it needs
+_COMPANION_VERBS = MappingProxyType({("let", "probe"): ("field",)})  # verbs that another verb needs
 
-SOURCE_KINDS = ("pci", "usb", "net", "infiniband", "drm", "auxiliary", "mdev")  # what `kind` may say
+SOURCE_KINDS = ("pci", "usb", "net", "infiniband", "drm", "auxiliary", "mdev")  # the values of `kind`
 
-# Operators of a test; `either` joins clauses and is no word either.
+# Operators of a test. `either` joins clauses and is no word.
 OPERATORS = _keys(
     "not like exists has matching contains in at_least at_most above below has_all has_any any every none count"
 )
 EITHER = "either"
 
-# Clauses that keep something out while they hold: an alternative more keeps out more.
+# Clauses that exclude devices while they match. One more alternative excludes more devices.
 KEEPS_OUT = frozenset({"exclude", "wait", "ignore"})
 
-# Codes that `accept` may name, and what each says.
+# Codes for `accept`, with their meanings.
 WARNINGS: Mapping[str, str] = MappingProxyType(
     {
         "collides": "another resource gives something else under the same path, variable or annotation",
@@ -112,7 +112,7 @@ WARNINGS: Mapping[str, str] = MappingProxyType(
 
 
 def find_unknown_key(spot: FilePosition, place: str) -> Finding | None:
-    """That the language has no such key where the last of a spot stands; none if it has."""
+    """Return a finding if the place has no key with the last name of this position, else None."""
     key = str(spot.path[-1])
     title, keys = PLACES[place]
     if key in keys:
@@ -125,7 +125,7 @@ def find_unknown_key(spot: FilePosition, place: str) -> Finding | None:
 
 
 def find_verbs(place: str, keys: Iterable[str]) -> tuple[str, ...]:
-    """The verbs among the keys of a place, without those that stand beside another as what it needs."""
+    """Return the verbs among the keys of a place, without their companions."""
     present_keys = set(keys)
     verbs = [verb for verb in VERBS.get(place, ()) if verb in present_keys]
     companions = _COMPANION_VERBS.get((place, verbs[0]), ()) if verbs else ()
@@ -133,13 +133,13 @@ def find_verbs(place: str, keys: Iterable[str]) -> tuple[str, ...]:
 
 
 def make_hint(word: str, choices: Iterable[str]) -> str:
-    """`nearest: …`, or nothing if none is near."""
+    """Return `nearest: …`, or an empty string if no choice is near."""
     nearest_word = find_nearest(word, choices)
     return f"nearest: {nearest_word}" if nearest_word else ""
 
 
 def _suggest_key(key: str, keys: Iterable[str]) -> str:
-    """A near key of the same place, else a near one of another place with the place in front."""
+    """Return a near key of the same place. Otherwise return a near key of another place, with this place in front."""
     if place_hint := make_hint(key, keys):
         return place_hint
     places_by_key: dict[str, str] = {}
@@ -153,8 +153,8 @@ def _suggest_key(key: str, keys: Iterable[str]) -> str:
     return f"nearest: {nearest_key}, of {place if place in _UNNAMED_PLACES else f'{place}.NAME'}"
 
 
-_USUAL_PLACES = ("give.nodes", "give.env")  # meant when several places have a key
+_USUAL_PLACES = ("give.nodes", "give.env")  # preferred if several places have a key
 _UNNAMED_PLACES = frozenset(
     ("source", "group", "replicas", "slots", "limit", "give", "give.vfio", "give.rdma", "links.cost")
 )
-_OLD_KEYS = {"helper": "write probe", "pci_of": "write kfd_address"}  # as earlier drafts of the language had it
+_OLD_KEYS = {"helper": "write probe", "pci_of": "write kfd_address"}  # keys of earlier drafts of the language

@@ -10,7 +10,7 @@ from agent.core.struct import Struct
 
 
 class PathFault(Struct):
-    """Why a text cannot be a path, and what to write instead."""
+    """The fault of a path, with its correction."""
 
     message: str
     write: str = ""
@@ -19,10 +19,10 @@ class PathFault(Struct):
 def find_path_fault(
     path: str, *, directory_mark: bool = False, below: Sequence[str] = (), example: str = ""
 ) -> PathFault | None:
-    """What is wrong with a path.
+    """Return the fault of a path, or None.
 
-    directory_mark: it may end in a slash. below: it has to lie below one of these, so that nothing else is proposed.
-    example: what to write where the path itself does not tell.
+    directory_mark: the path may end with a slash. below: allowed directories. A path outside is never proposed.
+    example: the proposal if the path itself gives none.
     """
     if has_control(path):
         return PathFault("a path has no control characters")
@@ -40,12 +40,12 @@ def find_path_fault(
 
 
 def suggest_path(path: str) -> str:
-    """What to write for a path that is to be read, without `..`."""
+    """Return the correction of a path to read: the path without `..`."""
     return _format_proposal(posixpath.normpath(path), ("/sys/", "/proc/", "/dev/"), "/sys/class/…")
 
 
 def _format_proposal(path: str, below: Sequence[str], example: str) -> str:
-    """What to write: the path, if it can be meant."""
+    """Return the correction: the path if it is allowed, else the example."""
     if path in {"", "/"} or (below and not path.startswith(tuple(below))):
         return f'write for example "{example}"' if example else ""
     return f'write "{path}"'

@@ -1,4 +1,4 @@
-"""The kubelet's rule for the names of extended resources, said piece by piece."""
+"""The rule of the kubelet for names of extended resources, one fault at a time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 from agent.core.struct import Struct
 
-VENDOR_LIMIT = 244  # the kubelet checks "requests." + name, and a prefix has 253 characters at most
+VENDOR_LIMIT = 244  # characters; the kubelet checks "requests." + name, and a prefix has at most 253
 NAME_LIMIT = 63
 
 _VENDOR = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*")
@@ -14,7 +14,7 @@ _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 
 
 class NameFault(Struct):
-    """Why the kubelet refuses a name: the piece of it that is at fault, and what to write."""
+    """The fault of a resource name: the faulty part and its correction."""
 
     message: str
     at: int
@@ -23,7 +23,7 @@ class NameFault(Struct):
 
 
 def find_name_fault(name: str) -> NameFault | None:
-    """What is wrong with a resource name, or none if the kubelet takes it."""
+    """Return the fault of a resource name, or None if the kubelet accepts it."""
     vendor, slash, name_part = name.partition("/")
     if not slash:
         return NameFault('a resource name is VENDOR/NAME, and this has no "/"', 0, len(name), _suggest_name(name))

@@ -1,4 +1,4 @@
-"""The form of each section of the language: what may stand under a key, and what its short form stands for."""
+"""The form of each section of the language: the allowed value of a key, and the meaning of its short form."""
 
 from __future__ import annotations
 
@@ -10,24 +10,25 @@ from agent.core.struct import Struct
 
 
 class Shape(Enum):
-    """What stands under a key."""
+    """The kind of value below a key."""
 
-    VALUE = "value"  # replaced whole
+    VALUE = "value"  # a file replaces it as a whole
     TABLE = "table"  # a table with a fixed set of keys
-    NAMED = "named"  # a table of things that people name, each such a table
+    NAMED = "named"  # a table of tables with names that users choose
     CLAUSE = "clause"
     CLAUSES = "clauses"  # a table of named clauses
-    OPEN = "open"  # a table whose keys people choose, at any depth
-    PAIRS = "pairs"  # words with words: one value
+    OPEN = "open"  # a table with keys that users choose, at any depth
+    PAIRS = "pairs"  # pairs of words, as one value
 
 
 class Form(Struct):
-    """How a key is written.
+    """The form of the value of a key.
 
-    place: the keys of the table, or of each of the named. short: the key that a value stands for, where no table
-    stands; short_list: the same for a list, if that is another. type: what a value has to be, by the names in
-    `kinds`; with another shape than VALUE, a value that may stand there as well. compiled: it is judged only where it
-    is compiled, so that its type is for the schema. out: `false` takes it out. switch: `true` is the empty table.
+    place: the place whose keys the table has, or each of its named tables. short: the key that a plain value sets.
+    short_list: the key that a list sets, if it is another. type: the type of the value, a name in `value_checks`.
+    With a shape other than VALUE, a value of this type is also allowed.
+    is_checked_later: the compiler checks the value, and the schema uses its type.
+    allows_false: `false` removes the section. allows_true: `true` is the empty table.
     """
 
     shape: Shape = Shape.VALUE
@@ -40,11 +41,11 @@ class Form(Struct):
     allows_true: bool = False
 
 
-ANY = Form()  # a value that is judged where it is compiled
+ANY = Form()  # a value that the compiler checks
 
 
 def get_form(place: str, key: str) -> Form:
-    """The form of a key of a place."""
+    """Return the form of a key of a place."""
     return FORMS.get(place, {}).get(key, ANY)
 
 

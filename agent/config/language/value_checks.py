@@ -1,4 +1,4 @@
-"""What a value of a section may be, by name: whether one is that, and what to say if it is not."""
+"""Types of values in a section, by name: the check and the error text of each type."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RDMA = ("uverbs", "umad", "issm", "rdma_cm", "ucm")
 LOOKS = r"([1-9][0-9]{0,5}) looks?"
 EVENTS = rf"[1-9][0-9]{{0,5}} in {DURATION}"
 
-# What a value may be that is one of a few.
+# The values of types with a fixed set of values.
 CHOICES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "kind": tuple(kind.value for kind in ValueType),
@@ -31,12 +31,12 @@ CHOICES: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 
 def find_value_fault(kind: str, key: str, value: object, source_text: str) -> tuple[str, str] | None:
-    """What is wrong with a value under a key, and what to write; none if it is of that kind.
+    """Return the fault of a value and its correction, or None if the value has this type.
 
     Args:
-        kind: one of `CHOICES` or of the kinds below.
-        key: what the message speaks of.
-        value: as TOML has it.
+        kind: one of `CHOICES` or of the types below.
+        key: the key in the message.
+        value: the TOML value.
         source_text: the value as written in the file, on one line.
     """
     if kind in CHOICES:
@@ -56,7 +56,7 @@ def find_value_fault(kind: str, key: str, value: object, source_text: str) -> tu
 
 
 def parse_looks(value: object) -> int | None:
-    """The number of looks that a `trip` or `recover` means; none if it means something else."""
+    """Return the number of looks of a `trip` or `recover`, or None if it is no number of looks."""
     match = re.fullmatch(LOOKS, value) if isinstance(value, str) else None
     if match:
         return int(match[1])

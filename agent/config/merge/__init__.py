@@ -1,1 +1,1 @@
-"""From a table of a file to one sentence: short forms written out, classes used, values overridden."""
+"""From a TOML table to one merged entry: short forms in full, used classes, overridden values."""

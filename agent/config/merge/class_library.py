@@ -1,4 +1,4 @@
-"""The shelf of device classes: found by name, merged with what they use, each once."""
+"""The library of device classes: each class by name, merged once with the classes that it uses."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _CLASS_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
 
 @not_compared("library")
 class MergedEntry(Struct):
-    """A class or an entry, merged with all it uses.
+    """A class or an entry, merged with all classes that it uses.
 
-    files: the files it was written in. keys_known, words_known: as of `Expansion`, of all of it.
-    shelf: where it is, and all that it may name.
+    files: the files with its text. has_all_keys, has_all_words: as in `Expansion`, for the whole result.
+    library: the classes and entries that it can name.
     """
 
     tree: Branch
@@ -35,20 +35,20 @@ class MergedEntry(Struct):
     library: ClassLibrary | None = None
 
     def select_inherited_keys(self) -> Branch:
-        """What of it goes into what uses it."""
+        """Return the keys that go into a class or entry that uses this one."""
         members = {name: node for name, node in self.tree.members.items() if name not in NOT_INHERITED}
         return Branch(members, self.tree.spot, self.tree.place)
 
 
 class Folder(Struct):
-    """A directory of classes. `shown`: the directory as people know it, if that is another."""
+    """A directory of classes. `display_name` is its name in findings, if that is not the path."""
 
     path: str
     display_name: str = ""
 
 
 class ClassLibrary:
-    """Classes by name; the first folder that has a name has it for good."""
+    """Classes by name. The first folder with a name wins."""
 
     def __init__(self, folders: Sequence[Folder], files: ConfigFiles, findings: list[Finding]) -> None:
         self._paths: dict[str, tuple[str, str]] = {}
@@ -64,31 +64,31 @@ class ClassLibrary:
                 self._paths.setdefault(entry.removesuffix(".toml"), (path, display_name))
 
     def list_names(self) -> Iterable[str]:
-        """The names of all classes."""
+        """Return the names of all classes."""
         return self._paths.keys()
 
     def list_resources(self) -> Iterable[str]:
-        """The names of all entries that were said so far."""
+        """Return the names of all entries that are merged so far."""
         return self._entries.keys()
 
     def get_entry(self, name: str) -> MergedEntry | None:
-        """An entry that was said, by its name as it is written."""
+        """Return a merged entry by its name as written, or None."""
         return self._entries.get(name)
 
     def find_class(self, name: str) -> MergedEntry | None:
-        """A class on the shelf, if there is one of that name."""
+        """Return the class with this name, or None."""
         return self.get_class(name) if name in self._paths else None
 
     def get_folder(self, name: str) -> str:
-        """The directory in which a class was found."""
+        """Return the directory of a class."""
         return os.path.dirname(self._paths[name][0])
 
     def get_path(self, name: str) -> str:
-        """The file in which a class was found."""
+        """Return the file of a class."""
         return self._paths[name][0]
 
     def get_class(self, name: str) -> MergedEntry:
-        """A class on the shelf, merged. One that cannot be read says nothing, and its file has the finding."""
+        """Return a merged class. The result is empty if the file is unreadable. The file then has the finding."""
         if name not in self._classes:
             path, display_name = self._paths[name]
             document = self._files.read_document(path, display_name)
@@ -102,7 +102,7 @@ class ClassLibrary:
         return self._classes[name]
 
     def merge_entry(self, spot: FilePosition, table: Mapping[str, object], place: str) -> MergedEntry:
-        """An entry or a class from its table: `class` first, `uses` beside it, its own keys over both."""
+        """Merge an entry or a class from its table: first `class`, then `uses`, then its own keys."""
         expansion = Expansion(self._findings)
         own_keys = expansion.expand_table(spot, table, place)
         used_classes, has_all_classes = self._find_used_classes(own_keys)
@@ -114,7 +114,7 @@ class ClassLibrary:
         has_whole_base = has_all_classes and all(merged.has_all_keys for merged in used_classes)
         for replaced_key, key in (("name", "adds_to"), ("adds_to", "name")):
             base, own_keys = replace_key(base, replaced_key, own_keys, key)
-        # What an unknown base may have had is not missing.
+        # An incomplete base may have the missing keys, so nothing is reported.
         tree, conflicts = resolve_conflicts(override(base, own_keys, self._findings if has_whole_base else []))
         for address, first_spot, second_spot in conflicts:
             self._findings.append(_make_conflict_finding(own_keys, address, first_spot, second_spot))
@@ -133,7 +133,7 @@ class ClassLibrary:
         return merged
 
     def _find_used_classes(self, own_keys: Branch) -> tuple[list[MergedEntry], bool]:
-        """What `class` and `uses` name, in order; and whether all of it was found."""
+        """Return the classes that `class` and `uses` name, in order, and whether all of them exist."""
         references: list[tuple[FilePosition, object]] = []
         if (leaf := own_keys.get_leaf("class")) is not None:
             references.append((leaf.spot, leaf.value))
@@ -156,7 +156,7 @@ class ClassLibrary:
         return list(classes.values()), has_all_classes
 
     def _find_reference_fault(self, spot: FilePosition, name: object) -> Finding | None:
-        """Why a class cannot be used under that name."""
+        """Return the reason why a class with this name is not usable, or None."""
         if not isinstance(name, str):
             return spot.make_error("type", "a class is named by text", 'write for example "tty"')
         if name in self._open_classes:
@@ -172,7 +172,7 @@ class ClassLibrary:
 
 
 def _make_unreadable_class(name: str) -> MergedEntry:
-    """A class of which nothing is known but its file."""
+    """Return an empty class for a file that is unreadable."""
     return MergedEntry(
         Branch({}, FilePosition(parse(name, ""), ())), frozenset({name}), has_all_keys=False, has_all_words=False
     )
@@ -181,7 +181,10 @@ def _make_unreadable_class(name: str) -> MergedEntry:
 def _make_conflict_finding(
     own_keys: Branch, address: str, first_spot: FilePosition, second_spot: FilePosition
 ) -> Finding:
-    """That two used classes differ on an address, where the file says what it uses."""
+    """Return the finding that two used classes differ at an address.
+
+    Its position is the `uses` or `class` of the file.
+    """
     leaf = own_keys.get_leaf("uses") or own_keys.get_leaf("class")
     spot = leaf.spot if isinstance(leaf, Leaf) else own_keys.spot
     message = f"{first_spot.origin} and {second_spot.origin} differ on {address}; say it here"

@@ -1,4 +1,4 @@
-"""The lines of a clause: opened relations flattened, each test under the one address of what it asks."""
+"""The lines of a clause: flattened relations, with one address for each tested fact."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
 def flatten_clause(
     spot: FilePosition, table: Mapping[str, object], findings: list[Finding], *, keeps_out: bool = False
 ) -> Branch:
-    """Return the lines of a table as leaves by address: `pf = { driver = "ice" }` is `pf.driver`.
+    """Return the lines of a table as leaves by address: `pf = { driver = "ice" }` becomes `pf.driver`.
 
     `pf` itself is another fact. The alternatives of `either` are a branch of clauses under that name.
-    keeps_out: the clause keeps something out while it holds, so that alternatives of another file join its own.
+    keeps_out: the clause excludes devices while it matches, so alternatives of another file join its own.
     """
     members: dict[str, Node] = {}
     _flatten(spot, table, "", members, findings, keeps_out=keeps_out)
@@ -31,7 +31,7 @@ def flatten_clause(
 def flatten_clauses(
     spot: FilePosition, value: object, write: str, findings: list[Finding], *, keeps_out: bool = False
 ) -> Branch | None:
-    """Return the named clauses of a table; `write` is the hint for a value that is no clause."""
+    """Return the named clauses of a table, or None with a finding. `write` corrects a value that is no clause."""
     if not isinstance(value, dict):
         findings.append(make_no_table_error(spot, write))
         return None
@@ -50,7 +50,7 @@ def flatten_clauses(
 def list_named_members(
     spot: FilePosition, table: Mapping[str, object], findings: list[Finding]
 ) -> list[tuple[str, object]]:
-    """The members of a table whose keys are names; a key that is none is a finding."""
+    """Return the members of a table whose keys are names. A key that is no name becomes a finding."""
     for name in table:
         if not _NAME.fullmatch(name):
             is_variable = "{" in name and spot.path[-1] in {"env", "annotations"}
@@ -62,14 +62,14 @@ def list_named_members(
 
 
 def flatten_pairs(spot: FilePosition, table: Mapping[str, object], findings: list[Finding]) -> dict[str, object]:
-    """Words with what is beside them: `{ pci.address = "x" }` is `pci.address`."""
+    """Return words with their values: `{ pci.address = "x" }` becomes `pci.address`."""
     word_pairs: dict[str, object] = {}
     _flatten_pairs(spot, table, "", word_pairs, findings)
     return word_pairs
 
 
 def make_no_table_error(spot: FilePosition, write: str = "") -> Finding:
-    """That a table is wanted here."""
+    """Return the finding that this value must be a table."""
     return spot.make_error("type", f"{spot.path[-1]} is a table", write or f"write {spot.path[-1]} = {{ … }}")
 
 
@@ -131,7 +131,7 @@ def _flatten_pairs(
 
 
 def _select_operators(spot: FilePosition, table: Mapping[str, object], findings: list[Finding]) -> Mapping[str, object]:
-    """The test that a table is; empty if it is an opened relation. The words in a mixture are a finding."""
+    """Return the test of a table. It is empty for a relation. A mixture of operators and words is a finding."""
     operators = {key: value for key, value in table.items() if key in OPERATORS}
     words = [key for key in table if key not in OPERATORS]
     if operators and words:
@@ -142,7 +142,7 @@ def _select_operators(spot: FilePosition, table: Mapping[str, object], findings:
 
 
 def _make_address(spot: FilePosition, key: str, prefix: str, findings: list[Finding]) -> str | None:
-    """The word or path that a key means below a relation."""
+    """Return the word or path of a key below a relation, or None with a finding."""
     if _is_path(key):
         return _normalize_path(spot, key, prefix, findings)
     if "." in key or not key:
@@ -154,7 +154,7 @@ def _make_address(spot: FilePosition, key: str, prefix: str, findings: list[Find
 
 
 def _normalize_path(spot: FilePosition, key: str, prefix: str, findings: list[Finding]) -> str | None:
-    """A path in its one form, `.` steps taken out; `..` stays, for it goes through links."""
+    """Return a path without `.` steps. A `..` step stays, because it follows links."""
     steps = [step for step in key.split("/") if step not in {"", "."}]
     if key.startswith("/"):
         if prefix:

@@ -1,4 +1,4 @@
-"""What an entry or a class says, as a tree whose leaves know where they were written and what they replaced."""
+"""The tree of an entry or a class. Each leaf knows its position and the positions that it replaces."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from agent.config.toml.file_position import FilePosition
 from agent.config.toml.finding import Finding
 from agent.core.struct import Struct, replace
 
-# Places of branches whose keys are names. The alternatives of an `either` that is one line of its clause: those of
-# another file are a further line, for an entry narrows what it uses. A clause that keeps devices out while it holds.
+# Places of branches whose keys are names.
+# ALTERNATIVES: an `either` that is one line of its clause. The alternatives of another file are one more line,
+# because an entry narrows the classes that it uses.
+# KEEPING_OUT: a clause that excludes devices while it matches.
 ALTERNATIVES = EITHER
 KEEPING_OUT = "keeps out"
 
 
 class Leaf(Struct):
-    """One value, replaced as a whole. `replaced` are the spots whose values it stands in for, the newest first."""
+    """One value, replaced as a whole. `replaced_spots` are the positions that it replaces, the newest first."""
 
     value: object
     spot: FilePosition
@@ -25,14 +27,14 @@ class Leaf(Struct):
 
 
 class RemovedValue(Struct):
-    """What `false` took out, kept so that a part reached on another way does not bring it back."""
+    """A key that `false` removes. The node stays, so that another used class cannot add the key again."""
 
     spot: FilePosition
     replaced_spots: tuple[FilePosition, ...] = ()
 
 
 class Branch(Struct):
-    """A table: its members merge one by one. `place`: where its keys are known, if they are the language's."""
+    """A table with members that merge one by one. `place` is the place of its keys, if they belong to the language."""
 
     members: Mapping[str, Node]
     spot: FilePosition
@@ -40,33 +42,33 @@ class Branch(Struct):
 
     @property
     def verbs(self) -> tuple[str, ...]:
-        """Those of its keys that say what it does, and exclude each other."""
+        """Return its keys that decide the purpose of the table and exclude each other."""
         return find_verbs(self.place, self.members)
 
     def get_leaf(self, name: str) -> Leaf | None:
-        """The value of that name, if there is one."""
+        """Return the value with this name, or None."""
         node = self.members.get(name)
         return node if isinstance(node, Leaf) else None
 
     def get_branch(self, name: str) -> Branch | None:
-        """The table of that name, if there is one."""
+        """Return the table with this name, or None."""
         node = self.members.get(name)
         return node if isinstance(node, Branch) else None
 
     def is_on(self, name: str) -> bool:
-        """Whether the value of that name is true."""
+        """Return whether the value with this name is true."""
         leaf = self.get_leaf(name)
         return leaf is not None and leaf.value is True
 
     def list_branches(self) -> Iterator[tuple[str, Branch]]:
-        """Its named tables, in order."""
+        """Yield its named tables, in order."""
         for name, node in self.members.items():
             if isinstance(node, Branch):
                 yield name, node
 
 
 class Conflict(Struct):
-    """Two used classes say different things here; the first of them, until somebody decides."""
+    """Two used classes with different values for one key. The first is in use until the file decides."""
 
     first_node: Node
     second_node: Node
@@ -76,7 +78,7 @@ Node: TypeAlias = Leaf | RemovedValue | Branch | Conflict
 
 
 def override(base: Branch, own_keys: Branch, findings: list[Finding]) -> Branch:
-    """A file's own keys over what it uses; `false` for what is not there is a finding."""
+    """Merge the own keys of a file over its base. `false` for a missing key is a finding."""
     members = dict(base.members)
     for name, node in own_keys.members.items():
         if isinstance(node, Branch) and node.place == ALTERNATIVES:
@@ -89,7 +91,10 @@ def override(base: Branch, own_keys: Branch, findings: list[Finding]) -> Branch:
 
 
 def combine(first_branch: Branch, second_branch: Branch) -> Branch:
-    """Two used classes together; where they differ, and neither took the value from the other, a `Conflict`."""
+    """Combine two used classes.
+
+    Where they differ and neither replaced the value of the other, the result has a `Conflict`.
+    """
     members = dict(first_branch.members)
     for name, node in second_branch.members.items():
         if isinstance(node, Branch) and node.place == ALTERNATIVES:
@@ -101,7 +106,7 @@ def combine(first_branch: Branch, second_branch: Branch) -> Branch:
 
 
 def replace_key(base: Branch, replaced_key: str, own_keys: Branch, key: str) -> tuple[Branch, Branch]:
-    """Both, where one key of one's own stands for another of what it goes over."""
+    """Return base and own keys, where an own key replaces another key of the base."""
     node, other = own_keys.members.get(key), base.members.get(replaced_key)
     if node is None or other is None:
         return base, own_keys
@@ -112,7 +117,7 @@ def replace_key(base: Branch, replaced_key: str, own_keys: Branch, key: str) -> 
 
 
 def resolve_conflicts(branch: Branch, path: str = "") -> tuple[Branch, list[tuple[str, FilePosition, FilePosition]]]:
-    """The tree without conflicts, the first of two kept; and those that were left, with address and both spots."""
+    """Return the tree with the first value of each conflict, and the conflicts with address and both positions."""
     members: dict[str, Node] = {}
     conflicts: list[tuple[str, FilePosition, FilePosition]] = []
     for name, node in branch.members.items():
@@ -130,9 +135,9 @@ def resolve_conflicts(branch: Branch, path: str = "") -> tuple[Branch, list[tupl
 
 
 def _override_alternatives(members: Mapping[str, Node], own_line: Branch, findings: list[Finding]) -> dict[str, Node]:
-    """Return the `either` lines of a clause that one's own changes, and the line that it adds.
+    """Return the `either` lines of a clause that the own line changes or adds.
 
-    An alternative of a known name goes over the one of that name. The others are a line more, which must hold too.
+    An alternative with a known name replaces that alternative. The others form one more line, which must also match.
     """
     lines: dict[str, Node] = {}
     new_members = dict(own_line.members)
@@ -147,7 +152,7 @@ def _override_alternatives(members: Mapping[str, Node], own_line: Branch, findin
 
 
 def _combine_alternatives(members: Mapping[str, Node], second_line: Branch) -> dict[str, Node]:
-    """Return the `either` line of another used class: the one written at the same place, or a line more."""
+    """Return the `either` line of another used class: the line with the same position, or one more line."""
     for key, line in _list_alternatives(members):
         if line.spot == second_line.spot:
             return {key: combine(line, second_line)}
@@ -162,7 +167,7 @@ def _list_alternatives(members: Mapping[str, Node]) -> Iterator[tuple[str, Branc
 
 
 def _make_free_key(members: Mapping[str, Node]) -> str:
-    """Return the key of one more `either` line; behind the first a number follows, which no word has."""
+    """Return the key of one more `either` line. A number follows the first key, and no word contains a space."""
     number = len(list(_list_alternatives(members)))
     return f"{EITHER} {number + 1}" if number else EITHER
 
@@ -184,7 +189,7 @@ def _override_node(base: Node | None, own_node: Node, findings: list[Finding]) -
 
 
 def _has_other_verb(base: Branch, own_branch: Branch) -> bool:
-    """Whether one's own does another thing, so that nothing of the base goes on."""
+    """Return whether the own table has another purpose, so that no key of the base stays."""
     return bool(base.verbs) and any(verb not in base.members for verb in own_branch.verbs)
 
 
@@ -217,7 +222,7 @@ def _combine_nodes(first_node: Node, second_node: Node) -> Node:
 def _differ(first_branch: Branch, second_branch: Branch) -> bool:
     """Return whether two tables of used classes cannot be one.
 
-    Lines of two classes in one clause that keeps devices out would keep out less than either class wants.
+    A clause that excludes devices would exclude fewer devices with the lines of two classes.
     """
     return _has_other_verb(first_branch, second_branch) or (
         first_branch.place == KEEPING_OUT and not _agree(first_branch, second_branch)
@@ -229,7 +234,7 @@ def _resolve_conflict(node: Node) -> Node:
 
 
 def _mark_replaced(node: Node, spots: tuple[FilePosition, ...]) -> Node:
-    """The node, its leaves marked as replacing what stood at those spots."""
+    """Return the node with leaves that replace the values at these positions."""
     match node:
         case Leaf() | RemovedValue():
             return replace(node, replaced_spots=_merge_spots(node.replaced_spots, spots))
@@ -239,7 +244,7 @@ def _mark_replaced(node: Node, spots: tuple[FilePosition, ...]) -> Node:
 
 
 def _list_all_spots(node: Node | None) -> tuple[FilePosition, ...]:
-    """Every spot that a node stands for, replaced ones included and last."""
+    """Return all positions of a node, first its own and then the replaced ones."""
     return () if node is None else _merge_spots(_list_spots(node), _list_replaced_spots(node))
 
 
@@ -272,7 +277,7 @@ def _find_first_spot(node: Node) -> FilePosition:
 
 
 def _agree(first_node: Node, second_node: Node) -> bool:
-    """Return whether two used classes say the same here."""
+    """Return whether two nodes of used classes have the same values."""
     match first_node, second_node:
         case Branch(first_members), Branch(second_members):
             return first_members.keys() == second_members.keys() and all(

@@ -1,4 +1,4 @@
-"""From one TOML table to a tree: short forms written out, opened relations flattened, keys judged by the language."""
+"""From a TOML table to a tree: short forms in full, flattened relations, and checked keys."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agent.config.toml.file_position import FilePosition
 from agent.config.toml.finding import Finding
 from agent.core.struct import MutableStruct, field
 
-# What is said where no table stands, of places that people stumble over.
+# Corrections for places where users often write no table.
 _HINTS = {
     "accept": 'write accept = { unstable-id = "why" }',
     "exclude": "an exclusion has a name: exclude.NAME = { … }",
@@ -21,10 +21,10 @@ _HINTS = {
 
 
 class Expansion(MutableStruct):
-    """What one file says of one class or entry.
+    """The expansion of one class or entry of one file.
 
-    keys_known: no key of its own was left out, so what is missing is really missing.
-    words_known: nothing that brings words was left out, so an unknown word is really unknown.
+    has_all_keys: no own key was left out, so a missing key is really missing.
+    has_all_words: no key that adds words was left out, so an unknown word is really unknown.
     """
 
     findings: list[Finding] = field(default_factory=list)
@@ -32,7 +32,7 @@ class Expansion(MutableStruct):
     has_all_words: bool = True
 
     def expand_table(self, spot: FilePosition, table: Mapping[str, object], place: str) -> Branch:
-        """The tree of an entry, a class, or a table in one with a fixed set of keys."""
+        """Return the tree of an entry, a class, or an inner table with fixed keys."""
         members: dict[str, Node] = {}
         for key, value in table.items():
             key_spot = spot.get_child(key)
@@ -53,7 +53,7 @@ class Expansion(MutableStruct):
         return Branch(members, spot, place)
 
     def _note_missing_key(self, place: str, key: str) -> None:
-        """That something of it could not be understood, and was reported."""
+        """Record that a faulty key, which has a finding, is left out."""
         self.has_all_keys &= key == "accept"
         self.has_all_words &= place not in {"entry", "class"} or key == "accept"
 
@@ -98,7 +98,7 @@ class Expansion(MutableStruct):
         return None
 
     def _expand_short_form(self, spot: FilePosition, value: object, form: Form) -> Branch | None:
-        """The table that a value stands for."""
+        """Return the table of a short form, or None with a finding."""
         if form.allows_true and value is True:
             return Branch({}, spot, form.place)
         key = form.short_list if form.short_list and isinstance(value, list) else form.short
@@ -111,7 +111,7 @@ class Expansion(MutableStruct):
         return None if leaf is None else Branch({key: leaf}, spot, form.place)
 
     def _expand_named(self, spot: FilePosition, table: Mapping[str, object], form: Form) -> Branch:
-        """A table of things that people name; `false` takes one out, except where it is a value."""
+        """Return a table of named tables. `false` removes one, except in a place where `false` is a value."""
         members: dict[str, Node] = {}
         for name, member in clause_lines.list_named_members(spot, table, self.findings):
             member_spot = spot.get_child(name)
@@ -133,7 +133,7 @@ class Expansion(MutableStruct):
 
 
 def _expand_open_table(spot: FilePosition, table: Mapping[str, object]) -> Branch:
-    """A table whose keys people choose."""
+    """Return a table with keys that users choose."""
     members: dict[str, Node] = {}
     for key, value in table.items():
         key_spot = spot.get_child(key)

@@ -1,1 +1,1 @@
-"""TOML files: what they say, where it stands, and what is wrong with it."""
+"""TOML files: parsing, positions and findings."""

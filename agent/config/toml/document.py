@@ -1,4 +1,4 @@
-"""A TOML file as a value that knows where everything in it stands."""
+"""A TOML file as a value, with the position of each key and value."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BOM = "\ufeff"
 
 
 class DocumentError(Exception):
-    """A file that is no TOML at all. TOML is read to its first mistake, so there is one finding, no more."""
+    """A file that is not TOML. The parser stops at the first mistake, so there is exactly one finding."""
 
     def __init__(self, finding: Finding) -> None:
         super().__init__(f"{finding.file}:{finding.line}:{finding.column}: {finding.message}")
@@ -25,9 +25,9 @@ class DocumentError(Exception):
 
 
 class Span(Struct):
-    """A piece of one line: numbers count from 1, columns are characters, the end is exclusive.
+    """A part of one line. Numbers count from 1, columns are characters, and the end is exclusive.
 
-    What goes over several lines ends here with its first line.
+    A value over several lines ends here with its first line.
     """
 
     line: int
@@ -37,10 +37,11 @@ class Span(Struct):
 
 @not_compared("_root", "_line_starts")
 class Document(Struct):
-    r"""A valid TOML file. `name` is the path people know; `text` has no byte order mark and `\n` line ends.
+    r"""A valid TOML file.
 
-    Every path of `data` has a place. One that is not in `data` has that of the nearest path around it, the
-    whole document's being its first character: so what is missing is reported where it should be.
+    `name` is the display path. `text` has no byte order mark, and its line ends are `\n`.
+    Every path of `data` has a position. A path that is not in `data` has the position of the nearest path around it.
+    So a finding about a missing key points to its table. The position of the document is its first character.
     """
 
     name: str
@@ -50,30 +51,33 @@ class Document(Struct):
     _line_starts: tuple[int, ...]
 
     def find_key(self, path: KeyPath) -> Span:
-        """Where the key is written: of a dotted key or header the one segment. An element has its array's."""
+        """Return the span of a key. In a dotted key or a header this is one segment.
+
+        An element of an array has the span of its array.
+        """
         extent: Extent = (0, 0)
         for place in self._find_ranges(path):
             extent = place.key or extent
         return _make_span(self.text, self._line_starts, extent)
 
     def find_value(self, path: KeyPath) -> Span:
-        """Where the value is written: of a table its header or inline table.
+        """Return the span of a value. For a table, this is its header or inline table.
 
-        A table that only dotted keys or longer headers make has the first segment that names it.
+        A table that exists only through dotted keys or longer headers has the first segment with its name.
         """
         return _make_span(self.text, self._line_starts, self._find_ranges(path)[-1].value)
 
     def get_source(self, path: KeyPath) -> str:
-        """The value as written, whole, over all its lines."""
+        """Return the complete source text of a value, over all its lines."""
         start, end = self._find_ranges(path)[-1].value
         return self.text[start:end]
 
     def get_line(self, number: int) -> str:
-        """The text of a line, without its end; empty for one that is not there."""
+        """Return the text of a line without its end, or an empty string if there is no such line."""
         return _get_line(self.text, self._line_starts, number)
 
     def _find_ranges(self, path: KeyPath) -> list[TomlRange]:
-        """The places from the root to the path, or as far as it goes."""
+        """Return the ranges from the root to the path, or to its last known step."""
         places = [self._root]
         for step in path:
             below = places[-1].children.get(step)
@@ -84,7 +88,11 @@ class Document(Struct):
 
 
 def decode(name: str, content: bytes) -> str:
-    """The text of a file; DocumentError, with the place, if it is not UTF-8."""
+    """Return the text of a file.
+
+    Raises:
+        DocumentError: the text is not UTF-8. The finding has the position.
+    """
     try:
         return content.decode().removeprefix(_BOM)
     except UnicodeDecodeError as error:
@@ -92,20 +100,24 @@ def decode(name: str, content: bytes) -> str:
             message = "the file is UTF-16, and TOML is UTF-8"
         else:
             message = f"the byte 0x{content[error.start]:02x} is not UTF-8, and TOML is"
-        # Each byte that is no UTF-8 becomes one character, so that the columns are those of the line as shown.
+        # Each byte that is not UTF-8 becomes one character, so columns agree with the displayed line.
         text = content.decode(errors="surrogateescape").removeprefix(_BOM)
         start = len(content[: error.start].decode().removeprefix(_BOM))
         raise DocumentError(_make_finding(name, text, (start, start + 1), message, "save the file as UTF-8")) from None
 
 
 def parse(name: str, text: str) -> Document:
-    """The document that a text is; DocumentError, with the place and what to write, if it is no TOML."""
+    """Parse a TOML text.
+
+    Raises:
+        DocumentError: the text is not TOML. The finding has the position and the correction.
+    """
     text = text.removeprefix(_BOM)
-    unix_text = text.replace("\r\n", "\n")  # as tomllib does: its line and column count there, and so do ours
+    unix_text = text.replace("\r\n", "\n")  # as in tomllib, whose line and column count in this text
     try:
         data = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # ValueError: a number with too many digits has no other
-        from agent.config.toml.toml_errors import explain  # seldom wanted
+    except (ValueError, RecursionError) as error:  # ValueError: a number with too many digits
+        from agent.config.toml.toml_errors import explain  # rarely needed
 
         mistake = explain(unix_text, error)
         message = f"{mistake.message}; nothing else in this file could be read"
@@ -117,7 +129,7 @@ def parse(name: str, text: str) -> Document:
 
 def _make_finding(name: str, text: str, extent: Extent, message: str, write: str) -> Finding:
     starts = _find_line_starts(text)
-    # An end of file is shown at the end of the last line that says something.
+    # A fault at the end of the file points to the end of the last line with text.
     start = min(extent[0], len(text.rstrip()))
     span = _make_span(text, starts, (start, max(extent[1], start + 1)))
     return Finding(

@@ -1,4 +1,4 @@
-"""Where a value was written: the place that errors point at, and that a merged value carries with it."""
+"""Position of a value in a file, for findings. A merged value keeps its position."""
 
 from __future__ import annotations
 
@@ -10,54 +10,54 @@ from agent.config.toml.finding import Finding, Severity
 from agent.core.language.clause import Origin
 from agent.core.struct import Struct
 
-_BARE = re.compile(r"[A-Za-z0-9_-]+")  # what a key is that needs no quotes
+_BARE = re.compile(r"[A-Za-z0-9_-]+")  # a key without quotes
 
 
 class TextPiece(Struct):
-    """A part of a text value, by offset and length; what a finding marks instead of the whole value."""
+    """A part of a text value, by offset and length. A finding marks this part, not the whole value."""
 
     at: int
     length: int
 
 
-# What a finding marks: the value, its key, a text's content without its quotes, or a piece of that.
+# The marked part of a finding: the value, its key, the content of a text without quotes, or a part of it.
 FindingMark: TypeAlias = TextPiece | Literal["value", "key", "text"]
 
 
 class FilePosition(Struct):
-    """One path of one document. Two spots are equal where the same thing of the same file is meant."""
+    """One path of one document. Two positions are equal if file and path are equal."""
 
     document: Document
     path: tuple[str | int, ...]
 
     def __eq__(self, other: object) -> bool:
-        """By file and path: comparing whole documents would read their texts."""
+        """Compare file and path. A comparison of documents would read their texts."""
         return isinstance(other, FilePosition) and self.document.name == other.document.name and self.path == other.path
 
     def __hash__(self) -> int:
-        """As equality has it."""
+        """Return the hash of file and path, as equality needs it."""
         return hash((self.document.name, self.path))
 
     def get_child(self, *steps: str | int) -> FilePosition:
-        """The spot that many steps further in."""
+        """Return the position this many steps further in."""
         return FilePosition(self.document, (*self.path, *steps))
 
     def list_elements(self, value: object) -> list[tuple[FilePosition, object]]:
-        """The elements of a list that is here, each with its spot; of anything else here that alone."""
+        """Return the elements of a list with their positions. Any other value is its own only element."""
         if not isinstance(value, list):
             return [(self, value)]
         return [(self.get_child(index), item) for index, item in enumerate(value)]
 
     @property
     def origin(self) -> Origin:
-        """File, line and column of the key; of what has no key, of the value."""
+        """Return file, line and column of the key, or of the value if there is no key."""
         element = bool(self.path) and isinstance(self.path[-1], int)
         span = self.document.find_value(self.path) if element else self.document.find_key(self.path)
         return Origin(self.document.name, span.line, span.column)
 
     @property
     def address(self) -> str:
-        """The path as people say it: `resource[1].give.nodes.tty`; elements count from 1."""
+        """Return the path in display form: `resource[1].give.nodes.tty`. Elements count from 1."""
         text = ""
         for step in self.path:
             text += f"[{step + 1}]" if isinstance(step, int) else f".{step}" if text else step
@@ -65,13 +65,13 @@ class FilePosition(Struct):
 
     @property
     def local_address(self) -> str:
-        """The address as seen from the class or the entry that it is in: `give.nodes.tty`."""
+        """Return the address inside the class or entry: `give.nodes.tty`."""
         is_in_entry = self.path[:2] != () and self.path[0] == "resource"
         return FilePosition(self.document, self.path[2:] if is_in_entry else self.path).address
 
     @property
     def data(self) -> object:
-        """The value as TOML has it; None if there is none."""
+        """Return the TOML value, or None if there is none."""
         value: object = self.document.data
         for step in self.path:
             if isinstance(value, dict) and isinstance(step, str):
@@ -84,7 +84,10 @@ class FilePosition(Struct):
 
     @property
     def source_text(self) -> str:
-        """The value as the person wrote it, on one line; a table that its keys or header make as an inline one."""
+        """Return the value as written in the file, on one line.
+
+        A table from headers or dotted keys is written as an inline table.
+        """
         text = self.document.get_source(self.path)
         value = self.data
         if isinstance(value, dict) and not text.startswith("{"):
@@ -93,11 +96,11 @@ class FilePosition(Struct):
         return " ".join(text.split())
 
     def make_error(self, code: str, message: str, write: str, *, mark: FindingMark = "value") -> Finding:
-        """An error here."""
+        """Return an error finding at this position."""
         return self._make_finding(Severity.ERROR, code, message, write, mark)
 
     def make_warning(self, code: str, message: str, write: str, *, mark: FindingMark = "value") -> Finding:
-        """A warning here."""
+        """Return a warning finding at this position."""
         return self._make_finding(Severity.WARNING, code, message, write, mark)
 
     def _make_finding(self, severity: Severity, code: str, message: str, write: str, mark: FindingMark) -> Finding:
@@ -116,7 +119,7 @@ class FilePosition(Struct):
         )
 
     def _find_span(self, mark: FindingMark) -> Span:
-        """The value's span, or of a text on one line without escapes its content or a piece of it."""
+        """Return the span of the value. For a text on one line without escapes, it is the content or a part of it."""
         span = self.document.find_value(self.path)
         source_text = self.document.get_source(self.path)
         is_plain = source_text[:1] in {'"', "'"} and source_text[:3] not in {'"""', "'''"}

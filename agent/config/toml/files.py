@@ -1,4 +1,4 @@
-"""The files of a configuration: read once, under the names people know, with a digest over all of them."""
+"""The files of a configuration, read once, with display names and one digest of all files."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import stat
 from agent.config.toml.document import Document, DocumentError, decode, parse
 from agent.config.toml.finding import UNREADABLE, Finding, Severity
 
-SIZE_LIMIT = 1024 * 1024  # bytes; the parser's work grows with the text
-DEPTH_LIMIT = 32  # what is read recursively here stays far from Python's own limit
+SIZE_LIMIT = 1024 * 1024  # bytes; the parser needs more time for a longer text
+DEPTH_LIMIT = 32  # keeps recursive code far below the limit of Python
 
 
 class ConfigFiles:
-    """Reads files below one directory. What cannot be read is a finding, never an exception.
+    """Reader of the files below one directory. An unreadable file is a finding, never an exception.
 
-    `names` are those of all files read, in order; a name is relative to the directory where the file is below it.
+    `names` are the display names of all files read, in order. A file below the directory has a relative name.
     """
 
     def __init__(self, directory: str) -> None:
@@ -28,16 +28,16 @@ class ConfigFiles:
 
     @property
     def digest(self) -> str:
-        """Six hexadecimal digits that change with any name or text."""
+        """Return six hexadecimal digits that change with every name and text."""
         return self._digest.hexdigest()[:6]
 
     def make_name(self, path: str) -> str:
-        """How people know a path."""
+        """Return the display name of a path."""
         below = self.directory.rstrip("/") + "/"
         return path.removeprefix(below) if path.startswith(below) else path
 
     def list_files(self, directory: str) -> list[str]:
-        """The names of the TOML files in a directory, in name order; none if it is not there."""
+        """Return the names of the TOML files in a directory, sorted. Return no name if the directory does not exist."""
         try:
             entries = os.listdir(directory)
         except FileNotFoundError:
@@ -48,7 +48,7 @@ class ConfigFiles:
         return sorted(entry for entry in entries if entry.endswith(".toml") and not entry.startswith("."))
 
     def read_document(self, path: str, name: str = "") -> Document | None:
-        """The document in a file; none, and a finding, if it cannot be read or is no TOML."""
+        """Return the document of a file. If the file is unreadable or not TOML, add a finding and return None."""
         name = name or self.make_name(path)
         self.names.append(name)
         try:
@@ -71,7 +71,7 @@ class ConfigFiles:
 
 
 def _measure_depth(data: object) -> int:
-    """How deep tables and lists stand in each other, counted as far as it matters; dotted keys nest without end."""
+    """Return the nesting depth of tables and lists, at most 1 above the limit. Dotted keys can nest without end."""
     depth, level = 0, [data]
     while level and depth <= DEPTH_LIMIT:
         tables = [list(item.values()) if isinstance(item, dict) else item for item in level]
@@ -81,12 +81,12 @@ def _measure_depth(data: object) -> int:
 
 
 def make_unreadable_finding(name: str, message: str, severity: Severity = Severity.ERROR) -> Finding:
-    """That a file or directory could not be used as a whole."""
+    """Return the finding that a file or directory is unusable as a whole."""
     return Finding(name, 1, 1, 1, severity, UNREADABLE, message)
 
 
 def _read_content(path: str) -> bytes:
-    # A pipe or a device would block, or never end.
+    # A pipe or a device can block, or can have no end.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(descriptor, "rb") as file:
         status = os.fstat(descriptor)
@@ -95,7 +95,7 @@ def _read_content(path: str) -> bytes:
         if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, "Not a regular file", path)
         content = file.read(SIZE_LIMIT + 1)
-    if content is None:  # some of what calls itself a regular file in /proc waits for more all the same
+    if content is None:  # some regular files in /proc block all the same
         raise BlockingIOError(errno.EAGAIN, "It would have to be waited for", path)
     if len(content) > SIZE_LIMIT:
         raise OSError(errno.EFBIG, "More than 1 MiB", path)

@@ -1,4 +1,4 @@
-"""What is wrong in a file, where, and what to write instead: as a value, as text, as JSON."""
+"""Findings: errors and warnings of a configuration, with position and correction, as text and JSON."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from enum import StrEnum
 from agent.core.language.safe_text import count_columns, escape, format_count
 from agent.core.struct import Struct
 
-LINE_LIMIT = 110  # columns of a shown source line; a longer one is cut around its mark
-SETTINGS = "agent.toml"  # with a mistake in it nothing can be started
-UNREADABLE = "unreadable"  # the code of what is of no entry, which none can accept
-_TAB = "    "  # what a tab is shown as
+LINE_LIMIT = 110  # columns of a displayed source line; a longer line is cut around its mark
+SETTINGS = "agent.toml"  # the agent does not start with an error in this file
+UNREADABLE = "unreadable"  # the code of findings without an entry; no entry can accept it
+_TAB = "    "  # the display of a tab
 
 
 class Severity(StrEnum):
-    """`error`: the file is refused. `warning`: it is served, and likely not what was meant."""
+    """`error`: the agent refuses the file. `warning`: the agent accepts the file, but it is probably a mistake."""
 
     ERROR = "error"
     WARNING = "warning"
 
 
 class Finding(Struct):
-    """One thing a person should change. Lines and columns count from 1, in characters; the end is exclusive.
+    """One error or warning. Lines and columns count from 1, in characters. The end is exclusive.
 
-    `file` is the path as people know it, relative to the configuration directory. `write` is the whole hint
-    after the caret (`write "rw"`, `nearest: name`). `key_path_text` is the address (`resource[1].match`).
-    Without `source_line` nothing but the first line is shown.
+    `file` is the display path, relative to the configuration directory.
+    `write` is the whole hint after the caret (`write "rw"`, `nearest: name`).
+    `key_path_text` is the address (`resource[1].match`). Without `source_line` only the first line is displayed.
     """
 
     file: str
@@ -42,12 +42,12 @@ class Finding(Struct):
 
 
 def sort_findings(findings: Iterable[Finding]) -> list[Finding]:
-    """By file, line and column; what stands at one place keeps its order."""
+    """Return the findings by file, line and column. Findings at one position keep their order."""
     return sorted(findings, key=lambda finding: (finding.file, finding.line, finding.column))
 
 
 def render(finding: Finding) -> str:
-    """The finding as people read it: one line for editors and grep, then the source line, marked."""
+    """Return the finding as text: one line for editors and grep, then the source line with a mark."""
     place = f"{escape(finding.file)}:{finding.line}:{finding.column}"
     first_line = f"{place}: {finding.severity}[{finding.code}]: {escape(finding.message)}"
     if not finding.source_line:
@@ -60,7 +60,7 @@ def render(finding: Finding) -> str:
 
 
 def build_json(finding: Finding) -> dict[str, str | int | None]:
-    """The finding for machines; all keys are always there, text is whole and unescaped."""
+    """Return the finding for machines. All keys are present, and text is complete and unescaped."""
     return {
         "file": finding.file,
         "line": finding.line,
@@ -73,7 +73,7 @@ def build_json(finding: Finding) -> dict[str, str | int | None]:
 
 
 def format_check_summary(findings: Sequence[Finding], files_read: int, on_host: str = "") -> str:
-    """The last line of a check. `on_host`: what the configuration gives here (`7 resources, 142 devices`)."""
+    """Return the last line of a check. `on_host` is the result on this host (`7 resources, 142 devices`)."""
     errors = [finding for finding in findings if finding.severity is Severity.ERROR]
     warnings = [finding for finding in findings if finding.severity is Severity.WARNING]
     files = format_count(files_read, "file")
@@ -94,10 +94,10 @@ def format_check_summary(findings: Sequence[Finding], files_read: int, on_host: 
 
 
 def find_nearest(word: str, candidates: Iterable[str]) -> str | None:
-    """The candidate a person most likely meant, if one is near; of equally near ones the first by name.
+    """Return the candidate that a user probably meant, or None. Of equally near candidates, return the first by name.
 
-    Near: at most a third of the word, or one, is put in, left out, changed or swapped with its neighbour;
-    case does not count.
+    A candidate is near with at most one edit, or one edit for each three characters. Edits insert, delete or change
+    a character, or swap two neighbours. Case does not count.
     """
     limit = max(1, len(word) // 3)
     lowered = word.lower()
@@ -106,7 +106,7 @@ def find_nearest(word: str, candidates: Iterable[str]) -> str | None:
 
 
 def _measure_distance(source: str, target: str, limit: int) -> int:
-    """Edits and swaps of neighbours that make `two` of `one`; what is above the limit is only known as such."""
+    """Return the number of edits from source to target. A number above the limit is not exact."""
     if abs(len(source) - len(target)) > limit:
         return limit + 1
     older: list[int] = []
@@ -123,7 +123,7 @@ def _measure_distance(source: str, target: str, limit: int) -> int:
 
 
 def _split_source_line(finding: Finding) -> tuple[str, str, str]:
-    """The source line as shown: before the mark, the mark, after it; together within the limit."""
+    """Return the text before the mark, the marked text and the text after it, together within the limit."""
     line = finding.source_line
     start = min(finding.column - 1, len(line))
     end = max(start, min(finding.end_column - 1, len(line)))
@@ -134,7 +134,7 @@ def _split_source_line(finding: Finding) -> tuple[str, str, str]:
     )
     if count_columns(text_before + marked_text + text_after) <= LINE_LIMIT:
         return text_before, marked_text, text_after
-    # The mark is what matters: it gets most of the room, then what leads to it, then what follows.
+    # The marked text gets most columns, then the text before it, then the text after it.
     marked_text = _cut_end(marked_text, LINE_LIMIT * 2 // 3)
     text_before = _cut_start(
         text_before, max(LINE_LIMIT // 6, LINE_LIMIT - count_columns(marked_text) - count_columns(text_after))
@@ -148,7 +148,7 @@ def _escape_text(text: str) -> str:
 
 
 def _cut_end(text: str, room: int) -> str:
-    """The text, or its first columns and `…`."""
+    """Return the text, or its first columns and `…`."""
     if count_columns(text) <= room:
         return text
     text = text[: max(0, room - 1)]
@@ -158,7 +158,7 @@ def _cut_end(text: str, room: int) -> str:
 
 
 def _cut_start(text: str, room: int) -> str:
-    """The text, or `…` and its last columns."""
+    """Return the text, or `…` and its last columns."""
     if count_columns(text) <= room:
         return text
     text = text[-max(1, room - 1) :]

@@ -1,8 +1,7 @@
-"""Where every key and value of a TOML text stands: a scanner beside tomllib, which gives no places.
+"""Scanner for the positions of every key and value of a TOML text. tomllib gives no positions.
 
-It judges nothing: its text is one that tomllib accepts, and it takes everything else about it for granted.
-The work is linear in the text, and nesting costs fewer frames than it costs tomllib, so that what passes
-there passes here.
+The scanner checks nothing. Its input is a text that tomllib accepts.
+The time is linear in the text. Nesting needs fewer stack frames than in tomllib, so no accepted text fails here.
 """
 
 from __future__ import annotations
@@ -14,11 +13,11 @@ from typing import TypeAlias
 from agent.core.struct import MutableStruct, field
 
 Extent: TypeAlias = tuple[int, int]  # offsets in the text, the end exclusive
-_KeySegment: TypeAlias = tuple[str, Extent]  # one segment of a key, and where it stands
+_KeySegment: TypeAlias = tuple[str, Extent]  # one segment of a key, with its range
 
 BASIC = r'"(?:[^"\\\n]|\\.)*+"'
 LITERAL = r"'[^'\n]*+'"
-# The first three quotes end the text; up to two more before them belong to it.
+# The last three quotes end the text. Up to two quotes before them belong to it.
 MULTI_BASIC = r'"""(?:[^"\\]|\\.|"(?!""))*+""""{0,2}'
 MULTI_LITERAL = r"'''(?:[^']|'(?!''))*+''''{0,2}"
 SEGMENT = rf"[A-Za-z0-9_-]++|{BASIC}|{LITERAL}"
@@ -26,7 +25,7 @@ SEGMENT = rf"[A-Za-z0-9_-]++|{BASIC}|{LITERAL}"
 _BLANK = re.compile(r"[ \t]*+")
 _FILLING = re.compile(r"(?:[ \t\n]|#[^\n]*+)*+")
 _SEGMENT = re.compile(SEGMENT)
-# A date and a time may have one blank between them; nothing else unquoted has any.
+# A date and a time may have one blank between them. No other unquoted value has a blank.
 _SCALAR = re.compile(
     rf"{MULTI_BASIC}|{MULTI_LITERAL}|{BASIC}|{LITERAL}|\d{{4}}-\d\d-\d\d \d\d:[^ \t\n,\]}}#]*+|[^ \t\n,\]}}#]++",
     re.DOTALL,
@@ -34,11 +33,12 @@ _SCALAR = re.compile(
 
 
 class TomlRange(MutableStruct):
-    """Where one path stands, and the paths below it. Filled while scanning, only read afterwards.
+    """The range of one path, and the paths below it. The scan fills it. Later code only reads it.
 
-    `key` is the key as first written, or as its own header writes it; an array's element has none, a table
-    of an array of tables has its header's. `value` is the value, or the header, or the first segment that
-    names the table, for one that only dotted keys and longer headers make.
+    `key` is the key as first written, or in its own header. An element of an array has no key.
+    A table of an array of tables has the key of its header.
+    `value` is the value or the header. For a table that exists only through dotted keys or longer headers, it is the
+    first segment with its name.
     """
 
     key: Extent | None
@@ -47,7 +47,7 @@ class TomlRange(MutableStruct):
 
 
 class DuplicateKeyError(ValueError):
-    """A key or header that is there already. Raised on no text that tomllib accepts."""
+    """A second definition of a key or header. No text that tomllib accepts raises this error."""
 
     def __init__(self, name: str, first_extent: Extent, second_extent: Extent) -> None:
         super().__init__(name)
@@ -57,7 +57,7 @@ class DuplicateKeyError(ValueError):
 
 
 def scan(text: str) -> TomlRange:
-    """The root of all places in a valid text without carriage returns."""
+    """Return the root range of a valid text without carriage returns."""
     root = table = TomlRange(None, (0, 0))
     at = _skip_filling(text, 0)
     while at < len(text):
@@ -70,7 +70,7 @@ def scan(text: str) -> TomlRange:
 
 
 def _scan_header(text: str, start: int, root: TomlRange) -> tuple[TomlRange, int]:
-    """Reads `[a.b]` or `[[a.b]]`; the table it opens, and the offset behind it."""
+    """Read `[a.b]` or `[[a.b]]`. Return the table that it opens and the offset after it."""
     is_array = text.startswith("[[", start)
     names, at = _scan_key(text, start + 1 + is_array)
     end = at + 1 + is_array
@@ -91,11 +91,11 @@ def _scan_header(text: str, start: int, root: TomlRange) -> tuple[TomlRange, int
 
 
 def _scan_pair(text: str, at: int, table: TomlRange) -> int:
-    """Reads `a.b = value` into the table; the offset behind it."""
+    """Read `a.b = value` into the table. Return the offset after it."""
     names, at = _scan_key(text, at)
     for name, span in names[:-1]:
         table = _add_child(table, name, span)
-        if table.value != table.key:  # it has a value or a header, and dotted keys add to neither
+        if table.value != table.key:  # dotted keys cannot extend a value or a table with a header
             raise DuplicateKeyError(name, table.key or table.value, span)
     name, span = names[-1]
     if existing := table.children.get(name):
@@ -104,7 +104,7 @@ def _scan_pair(text: str, at: int, table: TomlRange) -> int:
 
 
 def _scan_value(text: str, start: int, place: TomlRange) -> int:
-    """Reads the value that begins here into its place; the offset behind it."""
+    """Read the value that begins here into its range. Return the offset after it."""
     at = start
     if text[start] == "[":
         at = _skip_filling(text, at + 1)
@@ -124,7 +124,7 @@ def _scan_value(text: str, start: int, place: TomlRange) -> int:
 
 
 def _scan_key(text: str, at: int) -> tuple[list[_KeySegment], int]:
-    """Reads `a . "b".'c'`; its segments, and the offset of what follows them and the blanks."""
+    """Read `a . "b".'c'`. Return its segments and the offset after following blanks."""
     names: list[_KeySegment] = []
     at = _skip_blanks(text, at)
     while segment := _SEGMENT.match(text, at):
@@ -137,7 +137,7 @@ def _scan_key(text: str, at: int) -> tuple[list[_KeySegment], int]:
 
 
 def _parse_segment(segment: str) -> str:
-    """What a segment of a key says."""
+    """Return the name in a key segment."""
     if segment[0] not in "\"'":
         return segment
     if "\\" not in segment:
@@ -147,7 +147,7 @@ def _parse_segment(segment: str) -> str:
 
 
 def _add_child(table: TomlRange, name: str, span: Extent) -> TomlRange:
-    """The place of this name below a table, made if it is not there."""
+    """Return the range of this name below a table. Add the range if it is missing."""
     child = table.children.get(name)
     if child is None:
         child = table.children[name] = TomlRange(span, span)
@@ -155,7 +155,7 @@ def _add_child(table: TomlRange, name: str, span: Extent) -> TomlRange:
 
 
 def _get_last_element(place: TomlRange) -> TomlRange:
-    """Of an array of tables the last one, which headers go on from; any other place itself."""
+    """Return the last element of an array of tables, which later headers continue. Return any other range itself."""
     return place.children.get(len(place.children) - 1, place)
 
 
@@ -165,7 +165,7 @@ def _skip_comma(text: str, at: int) -> int:
 
 
 def _skip_filling(text: str, at: int) -> int:
-    """The offset behind blanks, line ends and comments."""
+    """Return the offset after blanks, line ends and comments."""
     match = _FILLING.match(text, at)
     return match.end() if match else at
 

@@ -1,7 +1,7 @@
-"""What an invalid TOML text means to the person who wrote it: where, what, and what to write instead.
+"""Explanation of an invalid TOML text for its author: position, mistake and correction.
 
-tomllib names the first offset it cannot go on from, in a parser's words. The usual mistakes are known from
-there; for any other its own words remain.
+tomllib gives only the offset where it stops, with a message for developers. This module recognizes the usual
+mistakes from that offset. Other mistakes keep the message of tomllib.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _TO_COMMA = re.compile(r"(?:[^\[\]{},#\n]|\[[^\[\]\n]*\]|\{[^{}\n]*\})*+")
 _TOKEN = re.compile(
     rf"""{MULTI_BASIC}|{MULTI_LITERAL}|\"{{3}}|'{{3}}|{BASIC}|{LITERAL}|\#[^\n]*|["'\[\]{{}}]""", re.DOTALL
 )
-_TEMPLATE = re.compile(r"\{[\w.:|-]+\}")  # the {word} of a text, which TOML takes for a table
+_TEMPLATE = re.compile(r"\{[\w.:|-]+\}")  # the {word} of a template; without quotes, TOML reads a table
 _WORD = re.compile(r"[^ \t\n,\]}]+")
 _LONG_NUMBER = re.compile(r"[0-9_]{4000}")
 _SWITCHES = {"true": "true", "yes": "true", "on": "true", "false": "false", "no": "false", "off": "false"}
 
 
 class Mistake(Struct):
-    """The offsets to mark (the end exclusive), what is wrong there, and the hint (`write …`; may be empty)."""
+    """One mistake: the offsets to mark (end exclusive), the message, and the hint (`write …`, may be empty)."""
 
     start: int
     end: int
@@ -36,11 +36,11 @@ class Mistake(Struct):
 
 
 def explain(text: str, error: Exception) -> Mistake:
-    """The mistake behind what tomllib raised for this text (given here without carriage returns)."""
+    """Return the mistake behind an exception of tomllib for this text. The text has no carriage returns."""
     if isinstance(error, RecursionError):
         return _explain_depth(text)
     match = _AT.fullmatch(str(error))
-    if not match:  # the one refusal without a place: int() bounds the digits it takes
+    if not match:  # the only error without a position: int() limits the number of digits
         number = _LONG_NUMBER.search(text)
         return Mistake(*number.span(), "a number is too long") if number else Mistake(0, 0, str(error))
     complaint, line, column = match.groups()
@@ -54,7 +54,7 @@ def explain(text: str, error: Exception) -> Mistake:
 
 
 def _explain_depth(text: str) -> Mistake:
-    """The innermost of more brackets in each other than can be read, the first of several."""
+    """Return the innermost bracket of a text that is nested too deeply. Of several, return the first."""
     deepest = depth = at = 0
     for token in _TOKEN.finditer(text):
         depth += (token[0] in "[{") - (token[0] in "]}")
@@ -65,7 +65,7 @@ def _explain_depth(text: str) -> Mistake:
 
 
 def _explain_control_character(text: str, at: int) -> Mistake | None:
-    """A control character, which nobody sees in an editor."""
+    """Return the mistake of a control character. Editors do not display such characters."""
     char = text[at : at + 1]
     if not char or char in "\n\t" or char.isprintable():
         return None
@@ -73,7 +73,7 @@ def _explain_control_character(text: str, at: int) -> Mistake | None:
 
 
 def _explain_duplicate(text: str, at: int, complaint: str) -> Mistake | None:
-    """A key or table that is there already; tomllib sees it behind its second value."""
+    """Return the mistake of a key or table that exists already. tomllib reports it after its second value."""
     if not complaint.startswith(("Cannot", "Duplicate")):
         return None
     try:
@@ -87,7 +87,7 @@ def _explain_duplicate(text: str, at: int, complaint: str) -> Mistake | None:
 
 
 def _explain_unquoted_text(text: str, at: int, complaint: str) -> Mistake | None:
-    """Text without quotes, where a value is wanted."""
+    """Return the mistake of a text without quotes in the place of a value."""
     start = _find_line_start(text, at)
     assignment = _ASSIGNMENT.match(text, start, at)
     value = assignment.end() if assignment else start
@@ -114,7 +114,7 @@ def _explain_unquoted_text(text: str, at: int, complaint: str) -> Mistake | None
 
 
 def _explain_unclosed(text: str, at: int, complaint: str) -> Mistake | None:
-    """A text, list or table that has no end, or goes wrong inside."""
+    """Return the mistake of a text, list or table that has no end or has a fault inside."""
     open_at = _find_open(text[:at])
     if open_at is None:
         return None
@@ -146,7 +146,7 @@ def _explain_unclosed(text: str, at: int, complaint: str) -> Mistake | None:
 
 
 def _explain_complaint(text: str, at: int, complaint: str) -> Mistake:
-    """The rest: a sentence for what is common, else tomllib's own words."""
+    """Return any other mistake: a sentence for common ones, else the message of tomllib."""
     end = _find_word_end(text, at)
     if complaint.startswith("Expected '='"):
         write = 'write "=" instead' if text[at : at + 1] == ":" else "write key = value"
@@ -165,7 +165,7 @@ def _explain_complaint(text: str, at: int, complaint: str) -> Mistake:
 
 
 def _find_open(text: str) -> int | None:
-    """The offset of the quote or the bracket that is still open at the end of the text, the innermost."""
+    """Return the offset of the innermost quote or bracket that is open at the end of the text."""
     open_brackets: list[int] = []
     for token in _TOKEN.finditer(text):
         if token[0] in ('"', "'", '"""', "'''"):
@@ -186,7 +186,7 @@ def _is_value(part: str) -> bool:
 
 
 def _quote(bare: str) -> str:
-    """The text as TOML, in the quotes that need least escaping."""
+    """Return the text as a TOML string, with the quotes that need the fewest escapes."""
     bare = bare.strip("\u201c\u201d\u201e\u2018\u2019")  # the curly quotes of word processors
     if "'" not in bare and ("\\" in bare or '"' in bare):
         return f"'{bare}'"
@@ -206,7 +206,7 @@ def _find_line_start(text: str, at: int) -> int:
 
 
 def _find_end(pattern: re.Pattern[str], text: str, at: int) -> int:
-    """Where the pattern ends that begins at the offset, trailing blanks left off."""
+    """Return where the pattern at the offset ends, without trailing blanks."""
     match = pattern.match(text, at)
     return at + len(match[0].rstrip(" \t")) if match else at
 

@@ -1,1 +1,1 @@
-"""Leaves of a sentence: texts, values and tables with words in them, judged."""
+"""Leaves of an entry: checked templates, values and tables."""

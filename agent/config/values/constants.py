@@ -1,4 +1,4 @@
-"""Values that a person writes for a word."""
+"""Constant values for words."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from agent.core.language.value import OperandError, Scalar, ValueType, parse_ope
 
 
 def parse_constant(spot: FilePosition, value: object, kind: ValueType, scope: Scope) -> Scalar | None:
-    """A value of that kind; none, with a finding, if it is none."""
+    """Return the value with this type, or None with a finding."""
     try:
         return parse_operand(kind, value)
     except OperandError as error:

@@ -1,4 +1,4 @@
-"""Tables that become JSON, as leaves of a tree: each text in them parsed, each word known."""
+"""Tables that become JSON: parsed templates with checked words."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from agent.core.struct import MutableStruct
 
 
 class CompiledValue(NamedTuple):
-    """The value of a variable: what it is, where it was written, and what is known of it; see `Phrase`.
+    """The value of a variable, with its position. The flags are those of `CompiledTemplate`.
 
-    text: none if something is wrong with it, which was reported.
+    text: None if the value has an error, which is reported.
     """
 
     text: Template | JsonTable | None
@@ -30,12 +30,12 @@ class CompiledValue(NamedTuple):
 
     @property
     def mark(self) -> FindingMark:
-        """What of the spot is meant."""
+        """Return the part of the position that a finding marks."""
         return "key" if self.is_json else "text"
 
 
 def compile_json(branch: Branch, scope: Scope, subject: str = "json") -> CompiledValue:
-    """A table that becomes JSON."""
+    """Return a table that becomes JSON."""
     if not branch.members:
         scope.report(
             branch.spot.make_error("type", f"{subject} says nothing", "write what the object has in it", mark="key")
@@ -58,7 +58,7 @@ class _JsonCompiler(MutableStruct):
     templates: list[CompiledTemplate]
 
     def compile_table(self, branch: Branch) -> JsonTable | None:
-        """The table that a branch is; none, with findings, if a part of it can be none of JSON."""
+        """Return the table of a branch. Return None with findings if a part cannot be JSON."""
         parts: list[tuple[str, JsonPart | None]] = []
         for name, node in branch.members.items():
             if isinstance(node, Branch):

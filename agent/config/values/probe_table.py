@@ -1,4 +1,4 @@
-"""`[probe.NAME]`: programs that run on and report, each compiled."""
+"""Compiled probes of `[probe.NAME]`."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from agent.config.values.program_args import compile_argv
 from agent.core.entry.query import ProbeSpec
 from agent.core.language.value import Absent, Value
 
-TIMEOUT = 30.0  # seconds for which a probe may be silent
+TIMEOUT = 30.0  # seconds that a probe may be silent
 
 
 def compile_probes(
     tree: Branch, scope: Scope, shared_probes: Mapping[str, ProbeSpec | None]
 ) -> dict[str, ProbeSpec | None]:
-    """The probes that an entry or a class may speak of: its own, and those of agent.toml, `known`."""
+    """Return the probes that an entry or a class can use: its own, and `shared_probes` of agent.toml."""
     probes: dict[str, ProbeSpec | None] = {**shared_probes}
     branch = tree.get_branch("probe")
     for name, member in branch.list_branches() if branch else ():

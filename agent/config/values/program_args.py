@@ -1,4 +1,4 @@
-"""A program and its arguments, as a leaf of a tree."""
+"""A program and its arguments, from a leaf of a tree."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from agent.config.values.templates import CompiledTemplate, compile_template
 
 
 def compile_argv(leaf: Leaf, scope: Scope, *, in_grant: bool = False) -> tuple[CompiledTemplate, ...] | None:
-    """The program and its arguments, texts with words; none, with findings, if something is wrong with them.
+    """Return the program and its arguments as templates, or None with findings.
 
-    The program itself is a path that is written out: no shell looks for it, and no hardware chooses it. giving: it is
-    run for a container.
+    The program is a full path without words: no shell searches for it, and no hardware selects it.
+    in_grant: the program runs for a container.
     """
     items = leaf.value if isinstance(leaf.value, list) else []
     templates = [

@@ -1,4 +1,4 @@
-"""Texts with `{words}`, as a leaf of a tree: parsed, their words known, paths and names judged where they go."""
+"""Templates of a tree: parsed, with checked words. Paths and names are checked for their use."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from agent.core.language.template import Slot, Template, TemplateError, has_cont
 from agent.core.language.value import ValueType
 from agent.core.struct import Struct
 
-_SLOT_MARK = 0xE000  # private characters that stand for slots while a path is judged; 6400 of them
+_SLOT_MARK = 0xE000  # private Unicode characters that replace slots during the check of a path; there are 6400
 _NAME_PIECE = re.compile(r"[A-Za-z0-9_]*")
 _PLAIN_KINDS = frozenset({ValueType.INT, ValueType.BOOL, ValueType.HEX, ValueType.CLASS})
 
 
 class CompiledTemplate(Struct):
-    """A text, what is known of the word in each slot, and where it was written."""
+    """A template with the signature of the word in each slot, and its position."""
 
     template: Template
     signatures: tuple[WordSignature, ...]
@@ -27,22 +27,22 @@ class CompiledTemplate(Struct):
 
     @property
     def is_certain(self) -> bool:
-        """Whether something is known of every word."""
+        """Return whether every word has a signature."""
         return all(word is not ANYTHING for word in self.signatures)
 
     @property
     def varies(self) -> bool:
-        """Whether it can differ between two devices of one container."""
+        """Return whether the text can differ between two devices of one container."""
         return any(word.varies for word in self.signatures)
 
     @property
     def varies_by_member(self) -> bool:
-        """Whether it can differ between the host devices that are one device."""
+        """Return whether the text can differ between the members of one device."""
         return any(word.varies_by_member for word in self.signatures)
 
     @property
     def is_list(self) -> bool:
-        """Whether it has a list word, so that it is several texts."""
+        """Return whether the template has a list word, so that it gives several texts."""
         return any(word.is_list for word in self.signatures)
 
 
@@ -57,10 +57,10 @@ def compile_template(
     of_node: bool = False,
     lists: bool = False,
 ) -> CompiledTemplate | None:
-    """The text that a value is; none, with findings, if it is none or has a word that is not there.
+    """Return the template of a value. Return None with findings if it is invalid or has an unknown word.
 
-    giving: it may have words that only a grant knows. of_node: also the number of the node that it is said of.
-    lists: any of its words may be lists.
+    in_grant: words that only a grant has are allowed. of_node: the number of the node is also a word.
+    lists: every word may be a list.
     """
     if not isinstance(value, str):
         is_number = isinstance(value, int) and not isinstance(value, bool)
@@ -104,7 +104,10 @@ def compile_path(
     of_node: bool = False,
     example: str = "/dev/x",
 ) -> CompiledTemplate | None:
-    """A text that is a path. A host's path is known before a grant, a container's may end in a slash."""
+    """Return a template of a path, or None with findings.
+
+    A host path cannot use words of a grant. A container path may end with a slash.
+    """
     compiled = compile_template(spot, value, scope, subject, in_grant=container, of_node=of_node)
     if compiled is None:
         return None
@@ -130,7 +133,7 @@ def compile_path(
 def compile_env_name(
     spot: FilePosition, value: object, scope: Scope, resource: str | None, *, mark: FindingMark
 ) -> CompiledTemplate | None:
-    """A text that is the name of a variable for every shell: A-Z, a-z, 0-9 and _, no digit first."""
+    """Return a template of a variable name for every shell: A-Z, a-z, 0-9 and _, without a digit at its beginning."""
     compiled = compile_template(spot, value, scope, "the name of a variable", in_grant=True)
     if compiled is None:
         return None
@@ -147,7 +150,10 @@ def compile_env_name(
 
 
 def _check_path(compiled: CompiledTemplate, scope: Scope, example: str, *, directory_mark: bool) -> bool:
-    """Whether the text is a path in its shortest form, every slot taken for a part of a name."""
+    """Return whether the text is a path in its shortest form. If not, report it.
+
+    Each slot counts as a part of a name.
+    """
     slots: Sequence[Slot] = compiled.template.slots
     marks = {slot: chr(_SLOT_MARK + index % 6400) for index, slot in enumerate(slots)}
     skeleton = "".join(piece if isinstance(piece, str) else marks[piece] for piece in compiled.template.pieces)
@@ -164,7 +170,7 @@ def _check_path(compiled: CompiledTemplate, scope: Scope, example: str, *, direc
 
 
 def _find_literal_fault(piece: str, source: str, *, is_first: bool) -> tuple[str, str] | None:
-    """What is wrong with a literal piece of a variable's name, and what to write."""
+    """Return the fault of a literal part of a variable name and its correction, or None."""
     digit = is_first and piece[:1].isdigit()
     if _NAME_PIECE.fullmatch(piece) and not digit:
         return None
@@ -175,7 +181,7 @@ def _find_literal_fault(piece: str, source: str, *, is_first: bool) -> tuple[str
 def _find_slot_fault(
     slot: Slot, word: WordSignature, resource: str | None, *, is_first: bool
 ) -> tuple[str, str] | None:
-    """What is wrong with a slot of a variable's name, and what to write."""
+    """Return the fault of a slot of a variable name and its correction, or None."""
     inside = "|".join((slot.word, *slot.filters))
     is_clean = any(name.startswith("env") for name in slot.filters)
     if not is_clean and word.kind not in _PLAIN_KINDS and word is not ANYTHING:

@@ -1,1 +1,1 @@
-"""What clauses and texts are made of: typed values, patterns, tests, texts with words in them."""
+"""Parts of clauses and templates: typed values, globs, tests and texts with words."""
