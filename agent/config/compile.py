@@ -139,7 +139,7 @@ def _compile(
     exclude = compile_exclude(tree, scope)
     prefer = compile_prefer(tree, scope, constants)
     scope.is_before_grouping = False
-    (wait, hinges), gate = compile_wait(tree, scope), compile_gate(tree, scope)
+    (wait, partner_conditions), gate = compile_wait(tree, scope), compile_gate(tree, scope)
     topology = compile_topology(tree, scope)
     checks = compile_health(tree, scope, interval, vfio.build_check())
     prepare, prestart = compile_programs("prepare", tree, scope), compile_programs("prestart", tree, scope)
@@ -178,7 +178,7 @@ def _compile(
         limit=limit,
         wait=wait,
         gate=gate,
-        partner_conditions=hinges,
+        partner_conditions=partner_conditions,
         topology=() if slots else topology,
         expect=compile_expect(tree),
         checks=checks,
@@ -188,7 +188,11 @@ def _compile(
         prestart=prestart,
         via=via,
     )
-    return replace(spec, partner_joins=leans) if (leans := find_partner_joins(spec.give_conditions, scope)) else spec
+    return (
+        replace(spec, partner_joins=partner_joins)
+        if (partner_joins := find_partner_joins(spec.give_conditions, scope))
+        else spec
+    )
 
 
 def _compile_constants(
@@ -203,8 +207,10 @@ def _compile_constants(
 
 def _compile_partner_checks(name: str, tree: Branch, scope: Scope, interval: float | None) -> PartnerChecks:
     """Return the checks and preconditions of a class or an entry that is joined."""
-    wait, hinges = compile_wait(tree, scope)
-    return PartnerChecks(name, compile_health(tree, scope, interval), wait, compile_gate(tree, scope), hinges)
+    wait, partner_conditions = compile_wait(tree, scope)
+    return PartnerChecks(
+        name, compile_health(tree, scope, interval), wait, compile_gate(tree, scope), partner_conditions
+    )
 
 
 def _check_added_keys(tree: Branch, entry: FilePosition, findings: list[Finding]) -> None:

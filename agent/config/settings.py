@@ -224,13 +224,13 @@ def _read_paths(spot: FilePosition, value: object) -> tuple[str, ...] | Finding:
 
 
 def _make_duration_reader(minimum: str, maximum: str, default: str) -> _Reader:
-    def reader(spot: FilePosition, written: object) -> float | Finding:
-        if not isinstance(written, str):
-            number = isinstance(written, int) and not isinstance(written, bool)
+    def reader(spot: FilePosition, value_text: object) -> float | Finding:
+        if not isinstance(value_text, str):
+            number = isinstance(value_text, int) and not isinstance(value_text, bool)
             return spot.make_error(
-                "type", "a duration is text with its unit", f'write "{written}s"' if number else f'write "{default}"'
+                "type", "a duration is text with its unit", f'write "{value_text}s"' if number else f'write "{default}"'
             )
-        value = durations.parse_duration(written)
+        value = durations.parse_duration(value_text)
         if value is None or value <= 0:
             message = "a duration is a number above 0 and ms, s, m, h or d"
             return spot.make_error("type", message, f'write for example "{default}"')
