@@ -23,12 +23,12 @@ _STYLES = {"FAIL": "red", "WARN": "yellow", "NOTE": "", "ok": "dim"}
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """No arguments."""
+    """Add no arguments."""
     del parser
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Look, and say what is wrong."""
+    """Inspect the node, print the findings and return the exit code."""
     all_findings = build_findings(inspect_node(arguments.config, Root(arguments.root)))
     if is_json(arguments):
         say_json([_build_json(finding) for finding in all_findings], arguments)

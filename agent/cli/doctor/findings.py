@@ -1,4 +1,4 @@
-"""What is wrong with a node that was examined: what, by which evidence, and what to do. Pure."""
+"""Findings about a node: the fault, the evidence and the fix. Pure."""
 
 from __future__ import annotations
 
@@ -9,12 +9,16 @@ from agent.cli.doctor.node_state import ListedNode, NodeState, RuntimeConfig, So
 
 FAULT_SEVERITIES = frozenset({"FAIL", "WARN"})
 _ORDER = ("FAIL", "WARN", "NOTE", "ok")
-_INOTIFY_DEFAULTS = {"max_user_instances": 128, "max_user_watches": 8192}  # what kernels have by default, at the least
+_INOTIFY_DEFAULTS = {"max_user_instances": 128, "max_user_watches": 8192}  # the smallest default values of kernels
 _OWNERSHIP_KEY = "device_ownership_from_security_context"
 
 
 class DoctorFinding(NamedTuple):
-    """One thing that was looked at. severity: FAIL, WARN, NOTE or ok. code: a word for it, the same for good."""
+    """One finding.
+
+    severity: FAIL, WARN, NOTE or ok.
+    code: a word that never changes.
+    """
 
     severity: str
     code: str
@@ -24,7 +28,7 @@ class DoctorFinding(NamedTuple):
 
 
 def build_findings(node_state: NodeState) -> tuple[DoctorFinding, ...]:
-    """Everything, the worst first."""
+    """Return all findings, the most severe first."""
     all_findings = [
         *_check_configuration(node_state),
         *_check_agent(node_state),
@@ -112,7 +116,7 @@ def _check_kubelet(node_state: NodeState) -> Iterator[DoctorFinding]:
 
 
 def _check_foreign_plugins(node_state: NodeState) -> Iterator[DoctorFinding]:
-    """A second plugin for a resource: the kubelet takes the one that registered last."""
+    """Yield resources that a second plugin serves too. The kubelet uses the plugin that registered last."""
     for resource, ids in node_state.registered_ids.items():
         listed = node_state.listed_ids.get(resource)
         if listed is None:
@@ -154,7 +158,7 @@ def _check_devices(node_state: NodeState) -> Iterator[DoctorFinding]:
 
 
 def _find_driver(path: str, node_state: NodeState) -> str | None:
-    """The driver in /proc/devices that a node belongs to by its name."""
+    """Return the driver in /proc/devices that has the name of a device node, or None."""
     name = path.rpartition("/")[2]
     return next((driver for driver in node_state.majors if name in {driver, driver.replace("_", "-")}), None)
 
@@ -180,7 +184,10 @@ def _check_host(node_state: NodeState) -> Iterator[DoctorFinding]:
 
 
 def _check_links(node_state: NodeState) -> Iterator[DoctorFinding]:
-    """Where systemd manages a container's cgroup it finds devices by /dev/char; udev makes that of sysfs."""
+    """Yield the nodes without a link in /dev/char. If systemd manages the cgroups, runc looks for devices there.
+
+    udev makes these links from sysfs.
+    """
     unlinked_nodes = [node for node in node_state.nodes if node.unlinked_number]
     if unlinked_nodes:
         first_node = unlinked_nodes[0]
@@ -194,7 +201,7 @@ def _check_links(node_state: NodeState) -> Iterator[DoctorFinding]:
 
 
 def _check_cdi(node_state: NodeState) -> Iterator[DoctorFinding]:
-    """Whether the runtime finds what CDI devices mean."""
+    """Yield findings about CDI: whether there are specs, and whether the container runtime reads them."""
     if not node_state.cdi_resources:
         return
     resource_names = ", ".join(node_state.cdi_resources)

@@ -1,4 +1,4 @@
-"""Examining a node: what is looked at, and nothing decided. Nothing is opened but files that are read."""
+"""Inspect a node: read its state and decide nothing. The inspection opens only files that it reads."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from agent.kubelet.socket_file import PREFIX
 
 ANSWER_SECONDS = 5.0
 _CHECKPOINT = "kubelet_internal_checkpoint"
-_MAX_BYTES = 16 * 1024 * 1024  # bytes of a file that is read whole
+_MAX_BYTES = 16 * 1024 * 1024  # bytes that are read of one file
 _OWNERSHIP_KEY = "device_ownership_from_security_context"
-_CDI_KEY = "enable_cdi"  # of containerd, off by default before 2.0; CRI-O has no such switch
+_CDI_KEY = "enable_cdi"  # for containerd, off by default before 2.0. CRI-O has no such switch
 _INOTIFY_NAMES = ("max_user_instances", "max_user_watches")
-# Where containerd and CRI-O keep their configuration, k3s and RKE2 among them; with the service that reads it.
+# The configuration files of containerd (also in k3s and RKE2) and CRI-O, with the service that reads them.
 _RUNTIMES = (
     ("/etc/containerd/config.toml", "containerd"),
     ("/var/lib/rancher/k3s/agent/etc/containerd/config.toml", "k3s"),
@@ -44,7 +44,7 @@ _CRIO_PARTS = "/etc/crio/crio.conf.d"
 
 
 def inspect_node(config: str, root: Root) -> NodeState:
-    """Look at a node."""
+    """Return the state of a node. config: directory of the configuration. root: the host or a recorded tree."""
     configuration = load(config)
     settings = configuration.settings
     is_live = not root.prefix
@@ -85,7 +85,7 @@ def inspect_node(config: str, root: Root) -> NodeState:
 
 
 def probe_socket(path: str) -> SocketState:
-    """Whether somebody listens at a socket."""
+    """Return whether a program listens at a Unix socket. A full backlog counts as an answer."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as probe:
         try:
             probe.connect(path)
@@ -96,7 +96,7 @@ def probe_socket(path: str) -> SocketState:
         except PermissionError:
             return SocketState.UNKNOWN
         except OSError:
-            return SocketState.ANSWERS  # it has more to do than it can
+            return SocketState.ANSWERS  # the backlog is full
     return SocketState.ANSWERS
 
 
@@ -117,7 +117,7 @@ def _get_listed_ids(answer: Mapping[str, Any] | AgentUnreachable | None) -> Mapp
 
 
 def _find_kernel_log_fault(answer: Mapping[str, Any] | AgentUnreachable | None) -> str:
-    """What a check of the agent says that would listen to the kernel log."""
+    """Return the reason of a check that cannot read the kernel log, or an empty string."""
     if answer is None or isinstance(answer, AgentUnreachable):
         return ""
     devices = (device for resource in answer.get("resources", ()) for device in resource["devices"])
@@ -126,12 +126,12 @@ def _find_kernel_log_fault(answer: Mapping[str, Any] | AgentUnreachable | None) 
 
 
 def _find_state_fault(settings: Settings) -> str:
-    """Why the state directory cannot be used by root."""
+    """Return the reason why root cannot write to the state directory, or an empty string."""
     directory = settings.paths.state
     try:
         status = os.statvfs(directory)
     except FileNotFoundError:
-        return ""  # it is made
+        return ""  # the agent creates the directory
     except OSError as error:
         return error.strerror or str(error)
     if status.f_flag & os.ST_RDONLY:
@@ -140,7 +140,7 @@ def _find_state_fault(settings: Settings) -> str:
 
 
 def _read_registered_ids(directory: str) -> Mapping[str, frozenset[str]]:
-    """The healthy ids of each resource, as the kubelet wrote them down last."""
+    """Return the healthy IDs of each resource from the checkpoint of the kubelet."""
     try:
         with open(f"{directory}/{_CHECKPOINT}", "rb") as file:
             devices = json.loads(file.read(_MAX_BYTES))["Data"]["RegisteredDevices"] or {}
@@ -167,7 +167,7 @@ def _find_foreign_sockets(directory: str) -> Iterator[str]:
 
 
 def _list_nodes(report: HostReport) -> Iterator[ListedNode]:
-    """The nodes of what is listed, with their owners."""
+    """Yield the device nodes of the listed devices, with their owners."""
     visited_nodes = set()
     for resource, devices in report.lists.items():
         for path in (node.path for device in devices for node in device.nodes):
@@ -205,7 +205,7 @@ def _get_group_name(number: int) -> str:
 
 
 def _read_runtimes(root: Root) -> Iterator[RuntimeConfig]:
-    """What each runtime's configuration says; the last file of CRI-O's that says something counts."""
+    """Yield the configuration of each runtime. For CRI-O, the last file with the switch has precedence."""
     for path, service in _RUNTIMES:
         paths = [path]
         if service == "crio":
@@ -238,7 +238,7 @@ def _read_runtime(root: Root, path: str, service: str) -> RuntimeConfig | None:
 
 
 def _find_switch(table: object, key: str) -> bool | None:
-    """A switch, wherever it stands: its section has another name in each version."""
+    """Return a switch in any section, or None. The section has a different name in each version."""
     if not isinstance(table, dict):
         return None
     if isinstance(table.get(key), bool):
@@ -247,7 +247,7 @@ def _find_switch(table: object, key: str) -> bool | None:
 
 
 def _read_inotify_limits(root: Root) -> Mapping[str, int]:
-    """The limits of inotify, as far as they can be read."""
+    """Return the readable limits of inotify."""
     texts = ((name, root.read(f"/proc/sys/fs/inotify/{name}")) for name in _INOTIFY_NAMES)
     return {name: int(text) for name, text in texts if isinstance(text, str) and text.isdecimal()}
 
@@ -258,7 +258,7 @@ def _count_unhealthy(report: HostReport) -> Mapping[tuple[str, Reason], int]:
 
 
 def _read_majors(root: Root) -> Mapping[str, int]:
-    """The drivers of character devices that are there."""
+    """Return the drivers of character devices with their major numbers."""
     content = root.read_list("/proc/devices", _MAX_BYTES)
     if isinstance(content, Absent):
         return {}

@@ -1,4 +1,4 @@
-"""What was seen of a node, as values; what is wrong with it is decided from these alone."""
+"""State of a node, as values. The findings depend only on these values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from agent.core.struct import Struct, field
 
 
 class SocketState(Enum):
-    """What became of an attempt to connect."""
+    """Result of an attempt to connect to a socket."""
 
     ANSWERS = "answers"
     REFUSES = "refuses connections"
@@ -19,9 +19,9 @@ class SocketState(Enum):
 
 
 class ListedNode(Struct):
-    """A device node that a resource gives: where, and who may open it.
+    """A device node of a listed device, with its permissions.
 
-    number: of a character device (major:minor) that has no link in /dev/char; empty for one that has, and for others.
+    unlinked_number: major:minor of a character device without a link in /dev/char. It is empty for all other nodes.
     """
 
     resource: str
@@ -33,10 +33,11 @@ class ListedNode(Struct):
 
 
 class RuntimeConfig(Struct):
-    """A configuration of a container runtime.
+    """A configuration file of a container runtime.
 
-    ownership, cdi: what it says of device_ownership_from_security_context and of enable_cdi, if it does.
-    fault: why it could not be read; empty if it could.
+    ownership: the value of device_ownership_from_security_context, or None if the file does not contain it.
+    cdi: the value of enable_cdi, or None if the file does not contain it.
+    fault: the reason why the file is not readable, or an empty string.
     """
 
     path: str
@@ -47,20 +48,24 @@ class RuntimeConfig(Struct):
 
 
 class NodeState(Struct):
-    """All that was seen.
+    """State of a node.
 
-    live: it is this very host, and not a tree in its place; only then sockets and rights mean something.
-    errors: in the configuration. config: its directory.
-    agent: whether it answers, and why not. state: why the state directory cannot be written; empty if it can.
-    listed: the ids that the agent lists, shares left out, by resource; empty if it does not answer.
-    registered: the healthy ids by resource that the kubelet has written down.
-    foreign: sockets in the kubelet's directory that are not ours and answer.
-    watcher: the plugin watcher's directory, if a resource is offered there; and whether it is there.
-    deaf: what checks of the agent say that listen to the kernel log and cannot; empty if none does.
-    faults: how many devices are not to be given out, by resource and reason.
-    majors: the names of /proc/devices, with their number.
-    inotify: the kernel's limits, by name.
-    by_cdi: the resources that give CDI devices. cdi: the directories of their specs, and whether each is there.
+    is_live: whether the host is this machine. For a recorded tree, sockets and permissions have no meaning.
+    is_root: whether the command runs as root.
+    error_count: errors in the configuration.
+    config_directory: directory of the configuration.
+    agent_socket: whether the agent answers.
+    state_fault: the reason why the state directory is not writable, or an empty string.
+    listed_ids: IDs in the device lists of the agent, without shares, by resource. Empty if the agent does not answer.
+    registered_ids: healthy IDs in the checkpoint of the kubelet, by resource.
+    foreign_sockets: sockets of other programs in the directory of the kubelet that answer.
+    watcher: directory of the plugin watcher and whether it exists, if a resource uses the watcher.
+    kernel_log_fault: the reason of a check that cannot read the kernel log, or an empty string.
+    unhealthy_counts: number of unhealthy devices, by resource and reason.
+    majors: names in /proc/devices, with their numbers.
+    inotify_limits: limits of the kernel, by name.
+    cdi_resources: resources with CDI devices.
+    cdi_directories: directories of CDI specs, and whether each exists.
     """
 
     is_live: bool

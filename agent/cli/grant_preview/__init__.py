@@ -1,1 +1,1 @@
-"""A grant as a person would see it, with no kubelet: worked out from a fresh look, in the forms that runtimes take."""
+"""Grant preview: a grant without a kubelet, from a new look, in the formats of container runtimes."""

@@ -1,4 +1,4 @@
-"""What pods hold, as the agent that runs on this machine knows it."""
+"""Devices in use, from the agent on this machine."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ ANSWER_SECONDS = 2.0
 
 
 def request_held_ids(control: str, root: Root, resource: str) -> frozenset[str] | None:
-    """The ids of a resource that pods have, or may; None if no agent that looks at this machine can be asked.
+    """Return the IDs of a resource that pods use or may use. Return None if no agent that looks at this host answers.
 
-    control: the path of its socket.
+    control: path of the control socket.
     """
     answer = send_request(control, {"do": "explain", "name": resource}, ANSWER_SECONDS)
     if isinstance(answer, AgentUnreachable) or "error" in answer or answer.get("root") != (root.prefix or "/"):

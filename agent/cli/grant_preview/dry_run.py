@@ -1,4 +1,4 @@
-"""The grant that a container would get now: looked for, chosen and checked exactly as the agent does it."""
+"""Dry run: the grant that a container would get now. The choice and the checks are those of the agent."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from agent.tracker.look_thread import run_look
 
 
 class GeneratedSpec(NamedTuple):
-    """What the CDI spec of the agent's own says of some devices, and its file."""
+    """The CDI spec that the agent would write for some devices, and its file."""
 
     file: str
     document: Mapping[str, Any]
 
 
 class DryRun(Struct):
-    """One look at the host, as the agent has it when the kubelet asks."""
+    """One look at the host, as the agent has it during an Allocate call."""
 
     root: Root
     cdi: SpecDirectories
@@ -45,19 +45,19 @@ class DryRun(Struct):
 
     @property
     def device_lists(self) -> Mapping[str, DeviceList]:
-        """The lists by the names of resources."""
+        """The device lists, by resource."""
         return self.lists.lists
 
     def list_healthy_ids(self, resource: str) -> list[str]:
-        """The ids that a container could get."""
+        """Return the IDs of healthy devices."""
         devices = self.device_lists[resource].devices
         return [id for device in devices if device.health is Health.HEALTHY for id in device.list_ids()]  # noqa: A001
 
     def choose_ids(self, resource: str, count: int, among: Sequence[str], state: str = "Healthy") -> tuple[str, ...]:
-        """So many of these ids, as preferred. state: what they all are.
+        """Return `count` of these IDs, chosen by preference. state: the state of the IDs, for the error text.
 
         Raises:
-            Refused: there are not so many, or the limit is below that.
+                GrantRefusedError: there are fewer IDs than `count`, or the limit is lower.
         """
         spec = self.find_entry(resource)
         device_list = self.device_lists[resource]
@@ -67,14 +67,17 @@ class DryRun(Struct):
             raise GrantRefusedError(RefusalCause.UNHEALTHY, f"{text}; why: device-agent explain {resource}")
         candidates = self.look.get_resource_candidates().get((resource, spec.written_name), {})
         chosen = prefer(among, (), count, spec.limit, stock_of(device_list, spec, candidates, self.specs))
-        return chosen or tuple(among[:count])  # then the limit is why, and says so when it is judged
+        return chosen or tuple(
+            among[:count]
+        )  # an empty choice means that the limit is lower, and preview_grant reports the limit
 
     def preview_grant(self, resource: str, ids: Sequence[str], *, with_generated_spec: bool = True) -> Grant:
-        """What a container that is given these ids gets. Without `by_spec` that is said itself, also where the agent
-        would put it into a CDI spec of its own and name that.
+        """Return the grant for these IDs.
+
+        Without `with_generated_spec`, the grant contains the content of the generated CDI spec and not its name.
 
         Raises:
-            Refused: with the reason, as the kubelet would be told.
+                GrantRefusedError: the agent would refuse the call, with the reason that the kubelet gets.
         """
         spec, device_list = self.find_entry(resource), self.device_lists[resource]
         if excess := exceeded(spec.limit, parse_ids(device_list, ids), len(ids)):
@@ -85,7 +88,7 @@ class DryRun(Struct):
         return build_grant(spec, ids, chosen, device_list.id_count, resource=resource)
 
     def map_paths_to_ids(self, resource: str, ids: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
-        """Of which of these ids each host path is, of nodes and mounts; of all of them what comes out once."""
+        """Return the IDs that use a host path, by host path of nodes and mounts. A shared path has all IDs."""
         ids_by_path: dict[str, list[str]] = {}
         for id in ids:  # noqa: A001  the API's own word
             grant = self.preview_grant(resource, [id], with_generated_spec=False)
@@ -94,7 +97,7 @@ class DryRun(Struct):
         return {path: tuple(path_ids) for path, path_ids in ids_by_path.items()}
 
     def build_generated_spec(self, resource: str, ids: Sequence[str]) -> GeneratedSpec | None:
-        """The CDI spec by which the agent gives these devices; none if it does not."""
+        """Return the CDI spec that the agent would write for these devices, or None if there is none."""
         edits = {
             make_device_name(resource, device.device.id): edits_of(device.spec, device, resource)
             for device in self._reread_devices(resource, ids)
@@ -112,13 +115,13 @@ class DryRun(Struct):
         )
 
     def find_entry(self, resource: str) -> ResourceSpec:
-        """The entry that a resource is of."""
+        """Return the entry of a resource."""
         written = self.lists.written_names[resource] or resource
         return next(spec for spec in self.specs if spec.name == written)
 
 
 def _without_spec(spec: ResourceSpec) -> ResourceSpec:
-    """The same entry, of which no CDI spec of our own says anything."""
+    """Return the entry without its part in the generated CDI spec."""
     return replace(
         spec,
         via="",
@@ -129,7 +132,7 @@ def _without_spec(spec: ResourceSpec) -> ResourceSpec:
 
 
 def take_dry_run(root: Root, specs: Sequence[ResourceSpec], cdi: Sequence[str]) -> DryRun:
-    """Look at the host."""
+    """Look at the host and return the dry run."""
     directories = SpecDirectories(cdi)
     inventory, _ = run_look(root, specs, Inventory(), ALL_DIRTY, directories)
     candidates = evaluate_one_look(inventory.get_resource_candidates())

@@ -1,4 +1,4 @@
-"""A grant in the forms of others: a CDI spec, and the arguments of docker, podman and ctr. Pure."""
+"""Formats of a grant for other programs: a CDI spec, and arguments of docker, podman and ctr. Pure."""
 
 from __future__ import annotations
 
@@ -14,18 +14,20 @@ from agent.core.grants.container_edits import edits
 from agent.core.grants.grant import Grant, GrantedMount, GrantedNode
 from agent.core.language.safe_text import make_printable
 
-CDI_NAME = "grant"  # of the one device in the spec
+CDI_NAME = "grant"  # name of the only device in the spec
 
 
 class UnsupportedGrantError(Exception):
-    """Something of a grant that a form has no way to say, and what to do."""
+    """A format cannot express a part of the grant. The text contains the next step."""
 
 
 ArgumentBuilder: TypeAlias = Callable[[Grant], list[str]]
 
 
 def build_cdi_spec(grant: Grant) -> Mapping[str, object]:
-    """The spec of one CDI device that is the grant (`cdi_name`), with what a spec of the agent's own would say."""
+    """Return a CDI spec with one device, which is the grant. The device includes the content of the generated CDI
+    spec.
+    """
     document = {
         "kind": build_cdi_name(grant).partition("=")[0],
         **({"annotations": dict(grant.annotations)} if grant.annotations else {}),
@@ -35,13 +37,13 @@ def build_cdi_spec(grant: Grant) -> Mapping[str, object]:
 
 
 def build_cdi_name(grant: Grant) -> str:
-    """The full name of that device: RESOURCE=grant, where a kind of CDI may be called as the resource is."""
+    """Return the full name of that device: RESOURCE=grant, or a valid CDI kind if the resource name is none."""
     name = f"{grant.resource}={CDI_NAME}"
     return name if is_qualified_name(name) else f"{make_kind(grant.resource)}={CDI_NAME}"
 
 
 def build_docker_arguments(grant: Grant) -> list[str]:
-    """The arguments of `docker run` and `podman run`, which agree on these."""
+    """Return the arguments of `docker run`. `podman run` has the same arguments."""
     return [
         *(argument for node in grant.nodes for argument in ("--device", _format_device(node))),
         *(argument for name in grant.cdi for argument in ("--device", name)),
@@ -52,7 +54,12 @@ def build_docker_arguments(grant: Grant) -> list[str]:
 
 
 def build_ctr_arguments(grant: Grant) -> list[str]:
-    """The arguments of containerd's `ctr run`, which gives each node under its own path, to read, write and make."""
+    """Return the arguments of containerd's `ctr run`. ctr gives each node under its host path, with read, write and
+    mknod.
+
+    Raises:
+            UnsupportedGrantError: a node has another path in the container.
+    """
     for node in grant.nodes:
         if node.container != node.host:
             raise UnsupportedGrantError(f"ctr cannot give {node.host} as {node.container}: {_suggest_cdi(grant)}")
@@ -71,7 +78,7 @@ ARGUMENT_BUILDERS: Mapping[str, ArgumentBuilder] = MappingProxyType(
 
 
 def list_notes(grant: Grant, form: str) -> Iterator[str]:
-    """What a person should know of a form."""
+    """Yield notes about a format for the administrator."""
     if form == "cdi" and grant.cdi:
         names = ", ".join(make_printable(name, None) for name in grant.cdi)
         yield f"a CDI spec cannot name other CDI devices; give the container these as well: {names}"
@@ -90,9 +97,9 @@ def _format_device(node: GrantedNode) -> str:
 
 
 def _format_mount(mount: GrantedMount, source: str, target: str) -> str:
-    """A mount as one line of CSV, as these programs read it."""
+    """Return a mount as one CSV line, which these programs expect."""
     fields = ["type=bind", f"{source}={mount.host}", f"{target}={mount.container}"]
-    if source == "src":  # ctr does not bind by itself
+    if source == "src":  # ctr needs the option to make a bind mount
         fields.append(f"options=rbind:{'ro' if mount.read_only else 'rw'}")
     elif mount.read_only:
         fields.append("readonly")

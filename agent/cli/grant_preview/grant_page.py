@@ -1,4 +1,4 @@
-"""A grant for people, and for programs. Pure."""
+"""A grant for people and for programs. Pure."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from agent.core.language.safe_text import count_columns, make_printable
 
 
 class GrantContext(NamedTuple):
-    """What a person is told besides the grant.
+    """Additional data for the page.
 
-    whole: the grant with what a CDI spec of the agent's own says. whose: of which ids each host path is. spec: that
-    spec. devinfo: the directory of device-information files.
+    full_grant: the grant with the content of the generated CDI spec.
+    ids_by_path: the IDs that use each host path.
+    generated_spec: the generated CDI spec, or None.
+    devinfo_directory: directory of the device-information files.
     """
 
     full_grant: Grant
@@ -33,7 +35,7 @@ class _Line(NamedTuple):
 
 
 def format_grant(grant: Grant, context: GrantContext) -> list[str]:
-    """A line for each thing that the container gets."""
+    """Return a line for each part of the grant."""
     text = [f"  {line}" for line in _format_lines(grant, context)]
     text += [f"  cdi    {make_printable(name, None)}" for name in grant.cdi]
     text += [f"  env    {name}={make_printable(value, None)}" for name, value in grant.env.items()]
@@ -52,7 +54,7 @@ def format_grant(grant: Grant, context: GrantContext) -> list[str]:
 
 
 def build_grant_json(grant: Grant, spec: GeneratedSpec | None) -> dict[str, object]:
-    """The same for programs. `spec`: the CDI spec of the agent's own, if there is one."""
+    """Return the grant for programs. spec: the generated CDI spec, or None."""
     return {
         "resource": grant.resource,
         "ids": [*grant.ids],
@@ -79,7 +81,7 @@ def build_grant_json(grant: Grant, spec: GeneratedSpec | None) -> dict[str, obje
 
 
 def _format_lines(grant: Grant, context: GrantContext) -> Iterable[str]:
-    """The nodes and mounts, in columns."""
+    """Yield the nodes and mounts in columns."""
     lines = [
         *(
             _Line(
@@ -111,7 +113,7 @@ def _format_container_path(host: str, container: str) -> str:
 
 
 def _format_ids(path: str, grant: Grant, context: GrantContext) -> str:
-    """Of which ids something is, where there are several."""
+    """Return the IDs that use a path, or `once` if all do. The text is empty if the grant has only one ID."""
     ids = context.ids_by_path.get(path, ())
     if len(grant.ids) < 2 or not ids:
         return ""
@@ -119,7 +121,7 @@ def _format_ids(path: str, grant: Grant, context: GrantContext) -> str:
 
 
 def _subtract_grant(full_grant: Grant, kubelet_grant: Grant) -> Grant:
-    """What of a grant the kubelet is not told."""
+    """Return the part of the full grant that the kubelet does not get."""
     nodes, mounts = set(kubelet_grant.nodes), set(kubelet_grant.mounts)
     return Grant(
         full_grant.resource,

@@ -25,13 +25,13 @@ NO_SUCH_FILE = 4
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `import`."""
+    """Add the arguments of `import`."""
     parser.add_argument("program", choices=PROGRAMS, metavar="PROGRAM", help=", ".join(PROGRAMS))
     parser.add_argument("file", metavar="FILE", help="its configuration or manifest; - for standard input")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the entries, and say what changed."""
+    """Print the entries on standard output and the changes on standard error. Return the exit code."""
     try:
         text = _read_file(arguments.file)
     except OSError as error:
@@ -58,7 +58,7 @@ def _read_file(file: str) -> str:
 
 
 def _format_summary(entries: Sequence[ImportedEntry]) -> list[str]:
-    """A line for each of their resources, and what to do next."""
+    """Return a line for each imported resource, and the next step."""
     labels = [escape(entry.label) for entry in entries]
     width = max(map(count_columns, labels), default=0)
     lines: list[str] = []

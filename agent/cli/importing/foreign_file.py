@@ -1,4 +1,4 @@
-"""A file of another program: YAML or JSON, every value as it is written and with its line."""
+"""A file of another program: YAML or JSON. Each value has its text as written and its line."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import yaml
 from agent.core.struct import Struct, field
 
 _TAG = "tag:yaml.org,2002:"
-_MAX_VALUES = 100_000  # values of a file; the largest there are have some thousand
+_MAX_VALUES = 100_000  # values of a file. The largest known files have a few thousand
 
 
 class ForeignFileError(Exception):
-    """The file is none of that program's; the message says what was looked for."""
+    """The file does not belong to the other program. The message names the expected content."""
 
 
 class ForeignValue(Struct):
-    """One value and its line, from 1.
+    """One value and its line. The first line is 1.
 
-    text: a scalar as it is written, so that an unquoted `1209` is still four digits; empty for tables and lists.
-    quoted: it is text for YAML too, not a number or a bool.
+    text: a scalar as written, so that an unquoted `1209` keeps its four digits. It is empty for tables and lists.
+    quoted: whether the value is a text in YAML, not a number or a bool.
     """
 
     line: int
@@ -31,47 +31,47 @@ class ForeignValue(Struct):
     elements: tuple[ForeignValue, ...] = ()
 
     def get(self, key: str) -> ForeignValue | None:
-        """The value of a key, whatever its case: the Go programs that read these files do not mind it."""
+        """Return the value of a key in any case, or None. The Go programs that read these files ignore the case."""
         lower = key.lower()
         return next((item for name, item in self.table.items() if name.lower() == lower), None)
 
     def get_text(self, key: str, default: str = "") -> str:
-        """The text of a key's value, or the default."""
+        """Return the text of the value of a key, or the default."""
         item = self.get(key)
         return item.text if item is not None else default
 
     def is_true(self, key: str) -> bool:
-        """Whether a key's value is true."""
+        """Return whether the value of a key is true."""
         return self.get_text(key).lower() in {"true", "yes", "on", "y"}
 
     def get_items(self, key: str) -> tuple[ForeignValue, ...]:
-        """The elements of a key's list; of one value, that."""
+        """Return the elements of the list at a key. A single value is a list with one element."""
         item = self.get(key)
         if item is None:
             return ()
         return item.elements or ((item,) if item.text or item.table else ())
 
     def get_texts(self, key: str) -> list[str]:
-        """The texts of a key's list."""
+        """Return the texts of the list at a key."""
         return [item.text for item in self.get_items(key) if item.text]
 
     def find_other_keys(self, *keys: str) -> list[str]:
-        """The keys beside those."""
+        """Return the keys of the table that are not among `keys`."""
         lower = {name.lower() for name in keys}
         return [name for name in self.table if name.lower() not in lower]
 
     def walk(self) -> Iterator[ForeignValue]:
-        """The item and all below it."""
+        """Yield the value and all values below it."""
         yield self
         for item in (*self.table.values(), *self.elements):
             yield from item.walk()
 
 
 def parse_documents(text: str, first_line: int = 1) -> list[ForeignValue]:
-    """The documents of a YAML or JSON text.
+    """Return the documents of a YAML or JSON text.
 
     Raises:
-        NotTheirs: it is neither.
+            ForeignFileError: the text is neither YAML nor JSON.
     """
     try:
         count = itertools.count(1)
@@ -85,7 +85,7 @@ def parse_documents(text: str, first_line: int = 1) -> list[ForeignValue]:
 
 
 def _build_value(node: yaml.Node, first_line: int, ancestors: tuple[int, ...], count: Iterator[int]) -> ForeignValue:
-    if next(count) > _MAX_VALUES:  # a few lines of aliases of aliases can say more than any memory has room for
+    if next(count) > _MAX_VALUES:  # nested aliases in a few lines can exceed all memory
         raise ForeignFileError(f"more than {_MAX_VALUES:,} values, with what its aliases repeat")
     if id(node) in ancestors:
         raise ForeignFileError(f"line {node.start_mark.line + first_line}: an alias that contains itself")

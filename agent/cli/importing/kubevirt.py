@@ -1,6 +1,6 @@
-"""KubeVirt: `permittedHostDevices` of a KubeVirt resource.
+"""Import of KubeVirt: `permittedHostDevices` of a KubeVirt resource.
 
-From then on KubeVirt must leave these resources to this agent: `externalResourceProvider: true` on each.
+After the import, KubeVirt must leave these resources to this agent. Each needs `externalResourceProvider: true`.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ _EXTERNAL = "set externalResourceProvider: true on it in KubeVirt, or both regis
 
 
 def import_entries(text: str) -> list[ImportedEntry]:
-    """What the file says, as entries of ours.
+    """Return the content of the file as entries.
 
     Raises:
-        NotTheirs: no `permittedHostDevices` is in it.
+            ForeignFileError: the file contains no `permittedHostDevices`.
     """
     entries = [entry for devices in _find_devices(parse_documents(text)) for entry in _import_devices(devices)]
     if not entries:

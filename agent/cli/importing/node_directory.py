@@ -1,4 +1,4 @@
-"""Directories of nodes, which other programs give as if they were one: all that is in them goes to the container."""
+"""Directories of device nodes. Other programs give all nodes of such a directory as one device."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ from collections.abc import Mapping
 
 from agent.cli.importing.toml_entry import ImportedEntry, TomlValue
 
-# Those of which the nodes stand in the directory itself.
+# Directories that contain device nodes directly.
 DIRECTORY_NAMES = frozenset({"snd", "dri", "input", "infiniband", "vfio", "net"})
 
 
 def build_directory_entry(
     entry: ImportedEntry, name: str, give: Mapping[str, TomlValue], to: str = ""
 ) -> dict[str, TomlValue]:
-    """An entry, without its name, for the nodes in a directory of /dev; it is no host device of its own.
+    """Return an entry without name for the nodes in a directory of /dev. The directory is no host device.
 
-    give: what else is said of each node. to: the directory in the container, if it is another.
+    give: other keys of each node.
+    to: the directory in the container, if the path differs.
     """
     entry.changes.append(f"all nodes below /dev/{name} at the moment of the grant")
     node: dict[str, TomlValue] = {"path": f"/dev/{name}/{{inside}}"}

@@ -1,6 +1,7 @@
-"""smarter-device-manager: a list of regular expressions over names below /dev, or the ConfigMap that carries it.
+"""Import of smarter-device-manager: a list of regular expressions for names below /dev, or the ConfigMap with the
+list.
 
-Each name that fits is a resource of its own, `smarter-devices/NAME`, as often as `nummaxdevices` says.
+Each matching name is a resource `smarter-devices/NAME`, with `nummaxdevices` shares.
 """
 
 from __future__ import annotations
@@ -15,22 +16,22 @@ from agent.cli.importing.toml_entry import ImportedEntry, TomlValue
 DOMAIN = "smarter-devices"
 _JETSON = "nvidia-gpu"
 _KEYS = ("devicematch", "nummaxdevices")
-# A literal name, perhaps with digits or anything at its end: what nearly all of these expressions are.
+# Nearly all of these expressions are a literal name, with digits or any text at the end.
 _SIMPLE = re.compile(r"\^?(?P<name>[A-Za-z0-9_./:-]+?)(?P<tail>\[0-9\][*+]|\\d[*+]|\.[*+])?(?P<end>\$?)")
 
 
 def import_entries(text: str) -> list[ImportedEntry]:
-    """What the file says, as entries of ours.
+    """Return the content of the file as entries.
 
     Raises:
-        NotTheirs: no `devicematch` is in it.
+            ForeignFileError: the file contains no `devicematch`.
     """
     entries = [_import_entry(item) for item in _find_matches(parse_documents(text))]
     if not entries:
         raise ForeignFileError("no devicematch of smarter-device-manager in it")
     names: set[TomlValue] = set()
     for table in (table for entry in entries for table in entry.tables):
-        if table["name"] in names:  # {name} of several expressions
+        if table["name"] in names:  # several expressions have the template {name}
             table["adds_to"] = table.pop("name")
         else:
             names.add(table["name"])
@@ -92,7 +93,7 @@ def _build_node_table(entry: ImportedEntry, written: str) -> dict[str, TomlValue
 
 
 def _build_resource_name(pattern: str, name: str) -> str:
-    """The resource's name, slashes as `_`."""
+    """Return the name of the resource, with `_` in place of slashes."""
     if pattern.endswith("{number:int}"):
         return f"{name.replace('/', '_')}{{number}}"
     if pattern.endswith("*"):
@@ -101,7 +102,9 @@ def _build_resource_name(pattern: str, name: str) -> str:
 
 
 def _build_jetson_table() -> dict[str, TomlValue]:
-    """The GPU of a Jetson board, which has no node: only its number is told."""
+    """Return an entry for the GPU of a Jetson board. The GPU has no device node, so the container gets only its
+    number.
+    """
     return {
         "name": f"{DOMAIN}/nvidia-gpu{{number}}",
         "source": {"dir": "/sys/devices/gpu.{number:int}"},

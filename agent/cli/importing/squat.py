@@ -1,4 +1,6 @@
-"""generic-device-plugin: its config file, its `--device` arguments in a manifest, or MicroShift's section for it."""
+"""Import of generic-device-plugin: its configuration file, its `--device` arguments in a manifest, or MicroShift's
+section.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +16,10 @@ _DEVICE_KEYS = ("name", "groups")
 
 
 def import_entries(text: str) -> list[ImportedEntry]:
-    """What the file says, as entries of ours.
+    """Return the content of the file as entries.
 
     Raises:
-        NotTheirs: nothing in it is a device of this program.
+            ForeignFileError: the file contains no device of this program.
     """
     entries = [_import_entry(domain, device) for domain, device in _find_devices(parse_documents(text))]
     if not entries:
@@ -28,7 +30,7 @@ def import_entries(text: str) -> list[ImportedEntry]:
 
 
 def _find_devices(documents: Sequence[ForeignValue]) -> Iterator[tuple[str, ForeignValue]]:
-    """Every device with the domain that it goes under."""
+    """Yield each device with the domain of its resource name."""
     for document in documents:
         microshift = document.get("genericDevicePlugin")
         if microshift is not None:
@@ -43,7 +45,7 @@ def _find_devices(documents: Sequence[ForeignValue]) -> Iterator[tuple[str, Fore
 
 
 def _find_argument_devices(manifest: ForeignValue) -> Iterator[tuple[str, ForeignValue]]:
-    """The devices in the arguments of a manifest's containers."""
+    """Yield the devices in the arguments of the containers of a manifest."""
     for item in manifest.walk():
         words = [*item.get_items("args"), *item.get_items("command")]
         pairs = [*_pair_flags(words)]
@@ -55,7 +57,7 @@ def _find_argument_devices(manifest: ForeignValue) -> Iterator[tuple[str, Foreig
 
 
 def _pair_flags(words: Sequence[ForeignValue]) -> Iterator[tuple[str, ForeignValue]]:
-    """Flags with their values, whether they stand in one word or in two."""
+    """Yield flags with their values. A flag and its value are one word or two."""
     for index, word in enumerate(words):
         flag, mark, value = word.text.partition("=")
         if mark:

@@ -1,7 +1,7 @@
-"""A group of generic-device-plugin as an entry of ours.
+"""Import of a group of generic-device-plugin.
 
-Each group that is found is one device of the kubelet's, `count` times. Paths of one group are paired by the order of
-their globs; USB devices of one kind are all in one device.
+For that program, each match of a group is `count` devices. The order of globs pairs the paths of a group. All USB
+devices with the same IDs are in one device.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from agent.cli.importing.foreign_file import ForeignValue
 from agent.cli.importing.node_directory import DIRECTORY_NAMES, build_directory_entry
 from agent.cli.importing.toml_entry import ImportedEntry, TomlValue
 
-_PERMISSIONS = "rwm"  # what a path has there unless it says less
+_PERMISSIONS = "rwm"  # the default of that program
 
 _TTY_IDS = (
     "{usb.vendor}:{usb.product}-{usb.serial}",
@@ -28,7 +28,9 @@ _USB_KEYS = ("vendor", "product", "serial")
 
 
 def merge_groups(groups: Sequence[ForeignValue]) -> list[list[ForeignValue]]:
-    """Groups of one path each that differ in nothing but it are one entry: their devices are alternatives."""
+    """Return the groups as lists. Groups with one path that differ only in this path are one list: the paths are
+    alternatives.
+    """
     result: list[list[ForeignValue]] = []
     for group in groups:
         earlier = next((candidate for candidate in result if _is_mergeable(candidate[0], group)), None)
@@ -50,7 +52,7 @@ def _is_mergeable(first_group: ForeignValue, second_group: ForeignValue) -> bool
 
 
 def build_group_entry(entry: ImportedEntry, groups: Sequence[ForeignValue]) -> dict[str, TomlValue] | None:
-    """One entry without its name; none, with the reason, if it cannot be said."""
+    """Return an entry without name, or None if the language cannot express the group. `entry` gets the reason."""
     group = groups[0]
     for member in groups:
         check_keys(entry, member, _GROUP_KEYS)
@@ -89,7 +91,7 @@ def _set_replicas(entry: ImportedEntry, table: dict[str, TomlValue] | None, coun
 
 
 def _build_node_table(entry: ImportedEntry, paths: Sequence[ForeignValue]) -> dict[str, TomlValue]:
-    """Each node that fits one of the paths is a device."""
+    """Return an entry in which each node that matches a path is a device."""
     for path in paths:
         check_keys(entry, path, _PATH_KEYS)
     patterns = list(dict.fromkeys(_get_pattern(entry, path) for path in paths))
@@ -104,7 +106,7 @@ def _build_node_table(entry: ImportedEntry, paths: Sequence[ForeignValue]) -> di
 
 
 def _build_set_table(entry: ImportedEntry, paths: Sequence[ForeignValue]) -> dict[str, TomlValue] | None:
-    """Several paths together are one device; globs among them go by the number in their names."""
+    """Return an entry in which several paths are one device. The number in the name pairs the globs."""
     nodes = [path for path in paths if not _is_mount(path)]
     required = [path for path in nodes if not path.is_true("optional")]
     globs = [path for path in required if _is_glob(path.get_text("path"))]
@@ -131,7 +133,7 @@ def _build_set_table(entry: ImportedEntry, paths: Sequence[ForeignValue]) -> dic
         give["mounts"] = mounts
     if not leading:
         table: dict[str, TomlValue] = {"source": {"fixed": [entry.label]}, "id": "{name}"}
-        if all(path.is_true("optional") for path in paths):  # then one of them makes it a device
+        if all(path.is_true("optional") for path in paths):  # one of the optional paths must exist
             table["exclude"] = {"none": {path.get_text("path"): {"exists": False} for path in paths}}
         return {**table, "give": give}
     source = leading[0].get_text("path")
@@ -146,7 +148,7 @@ def _build_set_table(entry: ImportedEntry, paths: Sequence[ForeignValue]) -> dic
 
 
 def _find_pairing_fault(paths: Sequence[ForeignValue], globs: Sequence[ForeignValue]) -> str:
-    """Why globs among several paths cannot be paired here; empty if they can. globs: those that have to be there."""
+    """Return the reason why the entry cannot pair the globs, or an empty string. globs: the globs of required paths."""
     if any(path.get_text("path").count("*") > 1 or set("?[") & set(path.get_text("path")) for path in globs):
         return "paths were paired by the order of their globs, which cannot be said here"
     if not globs and any(_is_glob(path.get_text("path")) for path in paths if path.is_true("optional")):
@@ -155,7 +157,7 @@ def _find_pairing_fault(paths: Sequence[ForeignValue], globs: Sequence[ForeignVa
 
 
 def _build_usb_table(entry: ImportedEntry, specs: Sequence[ForeignValue]) -> dict[str, TomlValue]:
-    """One kind of USB device: each is a device. Several kinds: one of each, together."""
+    """Return an entry for USB devices. With one kind, each is a device. With several kinds, a device has one of each."""
     clauses: dict[str, TomlValue] = {}
     for index, spec in enumerate(specs):
         check_keys(entry, spec, _USB_KEYS)
@@ -228,6 +230,6 @@ def _is_glob(text: str) -> bool:
 
 
 def check_keys(entry: ImportedEntry, item: ForeignValue, keys: Sequence[str]) -> None:
-    """A key that this program does not have, either, did nothing there."""
+    """Report the keys that generic-device-plugin does not have. That program ignored them."""
     for key in item.find_other_keys(*keys):
         entry.checks.append(f"line {item.table[key].line}: {key} is no key of generic-device-plugin and did nothing")

@@ -1,7 +1,7 @@
-"""sriov-network-device-plugin: its JSON, or the ConfigMap that carries it.
+"""Import of sriov-network-device-plugin: its JSON, or the ConfigMap with the JSON.
 
-Selectors are exact there: ids of four lower-case digits, full PCI addresses; others matched nothing. Several selector
-objects of one resource are alternatives.
+Its selectors are exact: IDs have four lower-case digits, PCI addresses are complete. Other values matched nothing.
+Several selector objects of one resource are alternatives.
 """
 
 from __future__ import annotations
@@ -25,9 +25,13 @@ _FUNCTION_PATTERN = re.compile(r"(?P<name>[^#]+)(?:#(?P<numbers>[0-9,-]+))?")
 
 
 class _TypeWords(NamedTuple):
-    """What a kind of device is called by: its class here, and words in front of the function's, the driver's, …
+    """The class of a device type, and the prefixes and words for its selectors.
 
-    carried: in front of what the function carries. parent: in front of its PF's. numbered: which of the PF's it is.
+    function_prefix: before words of the PCI function.
+    driver_word: the word for the driver.
+    child_prefix: before words of the devices below the PCI function.
+    parent_prefix: before words of the PF.
+    index_word: the word for the number of the device at its PF.
     """
 
     kind: str
@@ -47,10 +51,10 @@ _KINDS = {kind.kind.lower(): kind for kind in (NETDEVICE, ACCELERATOR, AUXILIARY
 
 
 def import_entries(text: str) -> list[ImportedEntry]:
-    """What the file says, as entries of ours.
+    """Return the content of the file as entries.
 
     Raises:
-        NotTheirs: no `resourceList` is in it.
+            ForeignFileError: the file contains no `resourceList`.
     """
     entries = [_import_entry(item) for item in _find_resources(parse_documents(text))]
     if not entries:
@@ -96,7 +100,7 @@ def _import_entry(item: ForeignValue) -> ImportedEntry:
 
 
 def _build_extra_env(entry: ImportedEntry, item: ForeignValue) -> dict[str, TomlValue]:
-    """What is said of every device besides, as the variable with all that is known of it says it."""
+    """Return the environment variables that contain the additional information about all devices."""
     info = item.get("additionalInfo")
     if info is None:
         return {}
@@ -108,7 +112,7 @@ def _build_extra_env(entry: ImportedEntry, item: ForeignValue) -> dict[str, Toml
 
 
 def _build_tables(entry: ImportedEntry, selector: ForeignValue, kind: _TypeWords) -> Iterator[dict[str, TomlValue]]:
-    """One entry for each way in which the devices are handed out."""
+    """Yield one entry for each class that serves the devices of a selector."""
     vdpa = selector.is_true("isVdpa") or bool(selector.get_text("vdpaType"))
     if vdpa and kind is NETDEVICE:
         kind = VDPA
@@ -140,7 +144,7 @@ def _build_tables(entry: ImportedEntry, selector: ForeignValue, kind: _TypeWords
 def _list_classes(
     drivers: Sequence[str], selector: ForeignValue, kind: _TypeWords
 ) -> Iterator[tuple[str, Sequence[str]]]:
-    """The classes by which devices with these drivers are handed out, each with its drivers; empty for none of ours."""
+    """Yield the classes for devices with these drivers, each with its drivers. An empty name means no class."""
     if kind is not NETDEVICE:
         types = [selector.get_text("vdpaType")] if selector.get_text("vdpaType") else ["vhost", "virtio"]
         names = [f"vdpa-{vdpa_type}" for vdpa_type in types] if kind is VDPA else [kind.class_name]
@@ -152,7 +156,7 @@ def _list_classes(
 
 
 def _build_match(entry: ImportedEntry, selector: ForeignValue, kind: _TypeWords) -> dict[str, TomlValue] | None:
-    """The clauses of a selector; none if nothing fitted it."""
+    """Return the `match` clause of a selector, or None if the selector matched nothing."""
     match: dict[str, TomlValue] = {"class": "12"} if kind is ACCELERATOR else {}
     prefix = kind.function_prefix
     for key, word in (("vendors", f"{prefix}vendor"), ("devices", f"{prefix}device")):
@@ -185,7 +189,7 @@ def _build_match(entry: ImportedEntry, selector: ForeignValue, kind: _TypeWords)
 def _build_function_clauses(
     entry: ImportedEntry, selector: ForeignValue, key: str, word: str, index: str
 ) -> Iterator[dict[str, TomlValue]]:
-    """The PFs that a selector names, those without numbers together. index: the word that a number is of."""
+    """Yield clauses for the PFs in a selector. PFs without numbers are one clause. index: the word for the number."""
     names: list[TomlValue] = []
     for text in selector.get_texts(key):
         function_match = _FUNCTION_PATTERN.fullmatch(text)
@@ -200,7 +204,7 @@ def _build_function_clauses(
 
 
 def _explain_ddp(profiles: Sequence[str]) -> tuple[str, str]:
-    """What to do of a selector that no file of the kernel decides."""
+    """Return texts about a selector that no kernel file can decide: the consequence and the next step."""
     reason = "so more devices fit: no file says what a card runs (devlink dev info does: fw.app.name)"
     probe_text = f'let.ddp = {{ probe = "ddp", field = "profile" }}, match.ddp = {json.dumps(_unwrap_single(profiles))}'
     return (

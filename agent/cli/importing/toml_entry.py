@@ -1,4 +1,4 @@
-"""What comes out of an import: entries of our language as text, each with what changed on the way."""
+"""Imported entries as TOML text, with the changes that the import made."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ _BARE_KEY_CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrst
 
 
 class ImportedEntry(MutableStruct):
-    """One of their resources, as one or several `[[resource]]`.
+    """One resource of the other program, as one or several `[[resource]]` tables.
 
-    label, line: how it is called in their file, and where it stands there.
-    tables: our entries, in order; none if it could not be taken over.
-    changes: what is different from now on. checks: what a person has to look at.
+    label, line: the name and line of the resource in the other file.
+    tables: the entries in order. The list is empty if the import is not possible.
+    changes: differences in behaviour after the import.
+    checks: points that the administrator must check.
     """
 
     label: str
@@ -30,7 +31,7 @@ class ImportedEntry(MutableStruct):
     checks: list[str] = field(default_factory=list)
 
     def format_toml(self) -> str:
-        """The entries, under comments that say where they come from and what changed."""
+        """Return the entries, below comments with their origin and the changes."""
         lines = [f"# {escape(self.label)}, line {self.line}"]
         lines += [f"#   {escape(change)}" for change in dict.fromkeys(self.changes)]
         lines += [f"#   CHECK {escape(check)}" for check in dict.fromkeys(self.checks)]
@@ -42,7 +43,7 @@ class ImportedEntry(MutableStruct):
 
 
 def _format_lines(table: Mapping[str, TomlValue], address: str) -> list[str]:
-    """A table's keys; tables in it that are too long for one line stand below it under their own headers."""
+    """Return the lines of a table. Inner tables that are too long for a line follow with their own headers."""
     width = max(len(_format_key(key)) for key in table)
     lines: list[str] = []
     section_lines: list[str] = []
@@ -58,12 +59,12 @@ def _format_lines(table: Mapping[str, TomlValue], address: str) -> list[str]:
 
 
 def _format_key(key: str) -> str:
-    """A key; one with dots in it is a way through tables."""
+    """Return a key. The dots in a key separate tables."""
     return key if all(part and set(part) <= _BARE_KEY_CHARACTERS for part in key.split(".")) else _format_text(key)
 
 
 def _format_text(text: str) -> str:
-    """A TOML string; JSON's escapes are TOML's, but for the one character that only TOML wants escaped."""
+    """Return a TOML string. The escapes are those of JSON, except U+007F, which only TOML escapes."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
