@@ -11,7 +11,7 @@ import tomllib
 from collections.abc import Iterator, Sequence
 
 from agent.cli.class_examples import fixture
-from agent.config.describe.class_manual import Manual, build_manual
+from agent.config.describe.class_manual import ClassManual, build_manual
 from agent.config.describe.descriptions import describe_class
 from agent.config.describe.text_layout import render_description
 from agent.config.load import LoadedConfig, load_with_entries
@@ -50,7 +50,7 @@ def _text(lines: Iterator[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _index(manuals: dict[str, Manual], kinds: dict[str, list[str]]) -> Iterator[str]:
+def _index(manuals: dict[str, ClassManual], kinds: dict[str, list[str]]) -> Iterator[str]:
     yield _HEAD.removesuffix("\n")
     rest = [name for name in manuals if not any(name in names for names in kinds.values())]
     for kind, names in (*kinds.items(), *([(_OTHERS, rest)] if rest else ())):
@@ -59,7 +59,7 @@ def _index(manuals: dict[str, Manual], kinds: dict[str, list[str]]) -> Iterator[
             yield f"| [{name}](classes/{name}.md) | {manuals[name].about} |"
 
 
-def _page(one: Manual, studied: LoadedConfig) -> Iterator[str]:
+def _page(one: ClassManual, studied: LoadedConfig) -> Iterator[str]:
     """A class in full."""
     yield from (f"# {one.name}", "", f"{one.about[:1].upper()}{one.about[1:]}.")
     used = ", ".join(f"[{name}]({name}.md)" for name in one.uses)

@@ -17,7 +17,7 @@ from agent.cli.host_report.scan_host import scan_host
 from agent.cli.output import fail, is_json, say_json
 from agent.cli.table import Column, Row, render
 from agent.cli.terminal import Terminal
-from agent.config.describe.class_manual import Manual, build_manual, format_manual
+from agent.config.describe.class_manual import ClassManual, build_manual, format_manual
 from agent.config.describe.descriptions import convert_to_json, describe_class
 from agent.config.load import LoadedConfig, load_with_entries
 from agent.config.toml.finding import find_nearest
@@ -98,7 +98,7 @@ def _here(studied: LoadedConfig, root: Root) -> dict[str, _Here]:
 
 
 def _list(
-    manuals: Sequence[Manual], here: Mapping[str, _Here] | None, arguments: argparse.Namespace, terminal: Terminal
+    manuals: Sequence[ClassManual], here: Mapping[str, _Here] | None, arguments: argparse.Namespace, terminal: Terminal
 ) -> None:
     shown = manuals if here is None else [one for one in manuals if one.name in here and here[one.name].count]
     if is_json(arguments):
@@ -119,7 +119,7 @@ def _list(
     print(terminal.text(summary), file=sys.stdout if terminal.width is not None else sys.stderr)
 
 
-def _last(one: Manual, here: Mapping[str, _Here] | None) -> tuple[str, ...]:
+def _last(one: ClassManual, here: Mapping[str, _Here] | None) -> tuple[str, ...]:
     """The last columns: whose it is, or what it finds."""
     if here is None:
         return ("yours" if one.is_local else "",)
@@ -147,7 +147,7 @@ def _show(studied: LoadedConfig, arguments: argparse.Namespace, terminal: Termin
             print(terminal.text(line))
 
 
-def _facts(one: Manual) -> dict[str, object]:
+def _facts(one: ClassManual) -> dict[str, object]:
     return {
         "name": one.name,
         "about": one.about or None,

@@ -1,4 +1,4 @@
-"""The words that the clauses of each entry of a file may begin with: those of its source, and its own."""
+"""The words that clauses of an entry can begin with: those of its source and its derived words."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _COMMON_WORDS = ("host", "matched", "members", "options")
 
 
 def list_entry_words(directory: str, file: str) -> list[frozenset[str] | None]:
-    """The first parts of words, for each entry in a file of resources; None for one whose source is not known.
+    """Return the first parts of words for each entry of a resource file. An entry with an unknown source has None.
 
-    `directory` is that of the configuration, for its classes.
+    directory: the directory of the configuration, which contains its classes.
     """
     files = ConfigFiles(directory)
     findings: list[Finding] = []
@@ -49,7 +49,7 @@ def _list_words(sentence: MergedEntry) -> frozenset[str] | None:
 
 
 def _list_derived_words(sentence: MergedEntry) -> Iterator[str]:
-    """The names of its let, its joins and its parts."""
+    """Yield the names in `let`, `join` and `group.parts`."""
     group = sentence.tree.get_branch("group")
     for branch in (
         sentence.tree.get_branch("let"),

@@ -19,7 +19,7 @@ from agent.config.language.key_table import WARNINGS, make_hint
 from agent.config.merge.class_library import MergedEntry
 from agent.config.merge.config_tree import Branch, Leaf
 from agent.config.resource.clauses import compile_exclude, compile_gate, compile_wait, find_partner_joins
-from agent.config.resource.groups import compile_group, declare_parts
+from agent.config.resource.groups import compile_group, declare_members
 from agent.config.resource.health import compile_health
 from agent.config.resource.ids import compile_ids
 from agent.config.resource.moves_into_pod import compile_moves
@@ -113,7 +113,7 @@ def _compile(
     constants = _compile_constants(tree, scope, spot, probes, is_entry=is_entry)
     entry_words = EntryDerivedWords(tree, scope, constants)
     scope.entry_words = entry_words
-    declare_parts(tree, scope)
+    declare_members(tree, scope)
     scope.is_before_grouping = True
     group = compile_group(tree, scope)
     scope.is_before_grouping = False
@@ -144,7 +144,7 @@ def _compile(
     checks = compile_health(tree, scope, interval, vfio.build_check())
     prepare, prestart = compile_programs("prepare", tree, scope), compile_programs("prestart", tree, scope)
     entry_registration = _compile_registration(tree.get_leaf("registration"), scope)
-    words = entry_words.all()
+    words = entry_words.compile_all()
     warn_of_unstable_name(compiled_name, tree, words, scope)
     if compiled_name is None or scope.source is None or not (ids or slots):
         return None
@@ -169,7 +169,7 @@ def _compile(
         devinfo=devinfo,
         moved_words=compile_moves(tree, scope),
         group=group,
-        joins=entry_words.joins(),
+        joins=entry_words.list_joins(),
         is_addition=compiled_name.is_addition,
         name_template=compiled_name.template,
         share_map=shares.share_map,

@@ -1,7 +1,8 @@
-"""The language as a JSON Schema (draft 07, which editors know), from the tables that judge it.
+"""The language as a JSON Schema (draft 07, which editors know), built from the tables of the language.
 
-It closes sections, keys, operators and the shapes of values. Words are checked where an entry's source is known, which
-takes the merged classes: `entry_words`. Merging, cycles and what differs between devices only `check` sees.
+The schema checks sections, keys, operators and the forms of values. Words are checked if the source of an entry is
+known, which needs the merged classes: `list_entry_words`. Only `check` finds merge faults, cycles and differences
+between devices.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _PATH = r"^(\./|/|[a-z_.]+/)"
 _WORD = rf"^(?!({'|'.join(OPERATORS)}|{EITHER})$)[A-Za-z_][A-Za-z0-9_]*$"
 _NAME = r"^[A-Za-z0-9_][A-Za-z0-9_-]*$"
 
-# What a value of each kind looks like.
+# The schema of each kind of value.
 KINDS: Mapping[str, Schema] = {
     "text": _TEXT,
     "texts": {"anyOf": [_TEXT, _TEXTS]},
@@ -64,7 +65,7 @@ def _format_codes(words: Iterable[str]) -> str:
     return ", ".join(f"`{word}`" for word in words)
 
 
-# How a kind is said to people.
+# The text of each kind of value.
 _TYPE_TEXTS: Mapping[str, str] = {
     "texts": "text, or a list of text",
     "words": "a list of text",
@@ -88,9 +89,9 @@ _TYPE_TEXTS: Mapping[str, str] = {
 
 
 def build_resource_schema(words: Sequence[Iterable[str] | None] = ()) -> Schema:
-    """The schema of a file below resources.d.
+    """Return the schema of a file below resources.d.
 
-    With `words`, one set for each of its entries: what the lines of their clauses may begin with; None: anything.
+    words: for each entry, the words that lines of its clauses can begin with. None: any word.
     """
     entries: Schema = {"type": "array", "items": {"$ref": "#/definitions/entry"}}
     entry_definitions: Schema = {}
@@ -108,7 +109,7 @@ def build_resource_schema(words: Sequence[Iterable[str] | None] = ()) -> Schema:
 
 
 def build_class_schema() -> Schema:
-    """The schema of a device class."""
+    """Return the schema of a device class."""
     return {
         "$schema": _DRAFT,
         "title": "device-agent: a device class",
@@ -119,7 +120,7 @@ def build_class_schema() -> Schema:
 
 
 def describe_value(place: str, key: str) -> str:
-    """What stands under a key, in a few words."""
+    """Return a short text about the value of a key."""
     form = get_form(place, key)
     shape_texts = {
         Shape.CLAUSE: "a clause",
@@ -149,7 +150,7 @@ def _build_definitions() -> Schema:
 
 
 def build_table(place: str) -> Schema:
-    """A table with the keys of a place; what it does is said by one of its verbs."""
+    """Return the schema of a table with the keys of a place. Some tables need exactly one verb."""
     keys = PLACES[place][1]
     properties = {key: _build_key(place, key) for key in keys}
     schema: Schema = {"type": "object", "properties": properties, "additionalProperties": False}
@@ -201,7 +202,7 @@ def _build_shape(key: str, form: Form) -> Schema:
 
 
 def _build_named_table(inner: Schema, form: Form | None = None) -> Schema:
-    """A table of things that people name; `false` takes one out."""
+    """Return the schema of a table with names that the user chooses. `false` removes an item."""
     ways = [inner, {"const": False}]
     if form is not None:
         shorts = dict.fromkeys(short for short in (form.short, form.short_list) if short)
@@ -210,7 +211,7 @@ def _build_named_table(inner: Schema, form: Form | None = None) -> Schema:
 
 
 def _build_clause(words: Iterable[str] | None = None) -> Schema:
-    """Lines of words, relations that are opened, paths, and `either`."""
+    """Return the schema of a clause: words, nested relations, paths and `either`."""
     line: Schema = {"anyOf": [{"$ref": "#/definitions/test"}, {"$ref": "#/definitions/clause"}]}
     schema: Schema = {
         "type": "object",
@@ -254,7 +255,7 @@ def _build_test() -> Schema:
 
 
 def _build_entry(index: int, words: Iterable[str] | None, definitions: Schema) -> Schema:
-    """An entry whose clauses know the words that there are."""
+    """Return the schema of an entry whose clauses accept only these words."""
     clause = f"clause_{index}"
     definitions[clause] = _build_clause(words)
     definitions[f"entry_{index}"] = entry = build_table("entry")

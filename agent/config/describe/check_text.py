@@ -1,4 +1,4 @@
-"""What a device waits for and what keeps it healthy, as it is said: `gate`, `prepare`, `prestart`, `health`."""
+"""Descriptions of preconditions, programs and checks: `gate`, `prepare`, `prestart`, `health`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _UNKNOWN = {
 
 
 def describe_clauses(branch: Branch | None, prefix: str) -> Iterator[DescriptionClause]:
-    """Named clauses: `once NAME: …`."""
+    """Yield one description clause for each named clause, for example `once NAME: …`."""
     for name, member in branch.list_branches() if branch else ():
         first_clause, added = split_added_lines(member)
         spot = next(walk_leaves(first_clause)).spot if added.members and first_clause.members else member.spot
@@ -37,7 +37,7 @@ def describe_clauses(branch: Branch | None, prefix: str) -> Iterator[Description
 
 
 def describe_programs(branch: Branch | None, prefix: str) -> Iterator[DescriptionClause]:
-    """Programs that are run."""
+    """Yield one description clause for each program."""
     for _, program in branch.list_branches() if branch else ():
         condition = describe_clause(program.get_branch("when"))
         optional = ", if there is such a program" if program.is_on("optional") else ""
@@ -48,7 +48,10 @@ def describe_programs(branch: Branch | None, prefix: str) -> Iterator[Descriptio
 
 
 def describe_checks(health: Branch | None) -> Iterator[DescriptionClause]:
-    """`health`: a line each; what another file says of its course stands below, with its own place."""
+    """Yield the description of `health`: one line for each check.
+
+    Settings from another file follow on lines of their own, each with its file position.
+    """
     for name, check in health.list_branches() if health else ():
         verb = next(iter(check.verbs), "")
         first_clause, added = split_added_lines(check.get_branch(verb) or Branch({}, check.spot))
@@ -94,15 +97,15 @@ def _has_replaced_value(leaf: Leaf) -> bool:
     return bool(describe_replaced(leaf))
 
 
-def _describe_added_lines(clause_of: Branch) -> Iterator[DescriptionClause]:
-    """The lines that another file added to a clause, each with its own place."""
-    for address, node in clause_of.members.items():
+def _describe_added_lines(added_lines: Branch) -> Iterator[DescriptionClause]:
+    """Yield the lines that another file added to a clause, each with its file position."""
+    for address, node in added_lines.members.items():
         if isinstance(node, (Leaf, Branch)):
-            yield DescriptionClause(f"and {describe_line(address, clause_of)}", node.spot, level=1)
+            yield DescriptionClause(f"and {describe_line(address, added_lines)}", node.spot, level=1)
 
 
 def _list_criterion_leaves(check: Branch, verb: str, first_clause: Branch) -> Iterator[Leaf]:
-    """The values that say what is looked at."""
+    """Yield the values of the criterion of a check."""
     if first_clause.members:
         yield from (leaf for leaf in first_clause.members.values() if isinstance(leaf, Leaf))
     elif (leaf := check.get_leaf(verb)) is not None:
@@ -126,7 +129,7 @@ def _describe_criterion(check: Branch, verb: str, first_clause: Branch) -> str:
 
 
 def _describe_service(check: Branch) -> str:
-    """Of what it is asked, and in which language, where that is said."""
+    """Return the device name and the protocol of a service query, if the check sets them."""
     device_name, speaks = check.get_leaf("of"), check.get_leaf("speaks")
     return (f" of {format_value(device_name.value)}" if device_name else "") + (
         f", in {format_value(speaks.value)}" if speaks else ""

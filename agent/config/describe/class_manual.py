@@ -1,4 +1,4 @@
-"""The documentation of a class: what its own sentence says, by subject, and how an entry uses it."""
+"""The manual of a class: its description by subject, and an example entry."""
 
 from __future__ import annotations
 
@@ -17,12 +17,15 @@ from agent.core.struct import Struct
 _SUBJECTS = ("takes", "words", "name", "id", "shares", "waits", "health", "gives", "prefers", "options", "besides")
 
 
-class Manual(Struct):
-    """A class as its users see it.
+class ClassManual(Struct):
+    """A class, as its users need it.
 
-    own: it is one of the configuration's. part: it is for others to use. takes: its source, in words.
-    says: what it says, by subject, in the order in which it is read, and what holds where it says nothing.
-    notes: advice and traps, in pieces of prose and of TOML. example: TOML to paste.
+    is_local: the class belongs to the configuration, not to the package.
+    is_base_class: only other classes and entries use the class.
+    source_text: its source, in words.
+    sections: the description by subject in reading order, with the defaults.
+    notes: advice and traps, as pieces of prose and of TOML. The flag means TOML.
+    example: TOML to copy.
     """
 
     name: str
@@ -37,8 +40,8 @@ class Manual(Struct):
     example: str
 
 
-def build_manual(study: LoadedConfig, name: str) -> Manual:
-    """The documentation of a class."""
+def build_manual(study: LoadedConfig, name: str) -> ClassManual:
+    """Return the manual of a class."""
     tree = study.library.get_class(name).tree
     rows = [
         (subject, "  " * max(0, text.level - (subject == "words")) + text.text)
@@ -51,7 +54,7 @@ def build_manual(study: LoadedConfig, name: str) -> Manual:
         (subject, text) for ordered_subject in _SUBJECTS for subject, text in rows if subject == ordered_subject
     ]
     about, uses = tree.get_leaf("about"), tree.get_leaf("uses")
-    return Manual(
+    return ClassManual(
         name=name,
         about=format_value(about.value) if about else "",
         file=study.library.get_path(name),
@@ -66,7 +69,7 @@ def build_manual(study: LoadedConfig, name: str) -> Manual:
 
 
 def _describe_defaults(tree: Branch, described_subjects: set[str]) -> Iterator[tuple[str, str]]:
-    """What holds of devices where their class says nothing."""
+    """Yield the defaults of the subjects that the class does not describe."""
     if "source" not in tree.members:
         return
     if "shares" not in described_subjects and "slots" not in tree.members:
@@ -77,8 +80,8 @@ def _describe_defaults(tree: Branch, described_subjects: set[str]) -> Iterator[t
         yield "prefers", "the kubelet is told the NUMA node of each, where it has one"
 
 
-def format_manual(class_manual: Manual, width: int | None) -> list[str]:
-    """The documentation as text: subjects at the left, what is said at the right."""
+def format_manual(class_manual: ClassManual, width: int | None) -> list[str]:
+    """Return the manual as lines: subjects at the left, texts at the right."""
     rows = [
         ("file", class_manual.file),
         *((("uses", ", ".join(class_manual.uses)),) if class_manual.uses else ()),
@@ -102,7 +105,7 @@ def _fold(text: str, indent: str, width: int | None) -> list[str]:
 
 
 def _add_option_about(subject: str, text: str, tree: Branch) -> tuple[str, str]:
-    """An option together with what it is about."""
+    """Return an option together with its `about` text."""
     name = text.split()[1] if subject == "options" and len(text.split()) > 1 else ""
     option = (tree.get_branch("options") or Branch({}, tree.spot)).get_branch(name.rstrip(","))
     about = option.get_leaf("about") if option else None
@@ -113,7 +116,7 @@ def _add_option_about(subject: str, text: str, tree: Branch) -> tuple[str, str]:
 
 
 def _make_example(name: str, tree: Branch) -> str:
-    """An entry that uses the class: as few lines as can be."""
+    """Return a minimal entry that uses the class."""
     lines = ["[[resource]]"]
     is_part = "source" not in tree.members
     if is_part or tree.members.keys().isdisjoint(("name", "adds_to")):
@@ -129,7 +132,7 @@ def _make_example(name: str, tree: Branch) -> str:
 
 
 def _choose_example_value(option: Branch) -> str:
-    """A value that an option may have."""
+    """Return a value that the option accepts, as TOML."""
     for key, answer in (("one_of", '"{}"'), ("some_of", '["{}"]')):
         if (choices := option.get_leaf(key)) is not None and isinstance(choices.value, list) and choices.value:
             return answer.format(format_value(choices.value[0]))

@@ -1,14 +1,14 @@
-"""What stands at the top of a class's file for whoever uses it: advice and traps, as paragraphs and as TOML."""
+"""Notes at the top of a class file: advice and traps for users, as paragraphs and as TOML."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-_TOML = "  "  # how far in TOML stands, behind the mark of a comment
+_TOML = "  "  # indentation of TOML after the comment mark
 
 
 def parse_notes(text: str) -> list[tuple[bool, str]]:
-    """Its pieces in order, each whether it is TOML to paste: a paragraph is one line, TOML as many as it has."""
+    """Return the pieces in order, each with a flag: True for TOML. A paragraph is one line. TOML keeps its lines."""
     pieces: list[tuple[bool, str]] = []
     for toml, line in _list_head_lines(text):
         if pieces and pieces[-1][0] == toml and line and pieces[-1][1]:

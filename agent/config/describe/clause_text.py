@@ -1,4 +1,4 @@
-"""Clauses and tests as they are said: `{ like = "sfc*" }` of `driver` is "driver is like sfc*"."""
+"""Clauses and tests in English: `{ like = "sfc*" }` of `driver` is "driver is like sfc*"."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _OF = {"any": "one", "every": "every one", "none": "none"}
 
 
 def describe_clause(branch: Branch | None) -> str:
-    """All lines of a clause, in one."""
+    """Return all lines of a clause as one text."""
     return " and ".join(describe_line(address, branch) for address in branch.members) if branch else ""
 
 
 def describe_line(address: str, branch: Branch) -> str:
-    """One line of a clause; the alternatives of `either` are one as well."""
+    """Return the text of one line of a clause. The alternatives of `either` are also one line."""
     leaf = branch.get_leaf(address)
     if leaf is not None:
         return describe_test(address, leaf.value)
@@ -30,7 +30,7 @@ def describe_line(address: str, branch: Branch) -> str:
 
 
 def describe_test(subject: str, test: object) -> str:
-    """A test, of what it is said of."""
+    """Return the text of a test with its subject."""
     if isinstance(test, dict):
         return (
             " and ".join(_describe_operator(subject, name, operand) for name, operand in test.items())
@@ -40,7 +40,7 @@ def describe_test(subject: str, test: object) -> str:
 
 
 def shorten_test(test: object) -> str:
-    """A test without what it is said of."""
+    """Return the text of a test without its subject."""
     if isinstance(test, dict):
         text = describe_test("\0", test)
         return text.replace("\0 is ", "").replace("of \0 ", "").replace("\0 ", "")
@@ -71,7 +71,7 @@ def _describe_operator(subject: str, name: str, operand: object) -> str:
 
 
 def _describe_element_test(test: object) -> str:
-    """What is so of an element: of a thing with words of its own a clause."""
+    """Return the text of a test of list elements. An element with words of its own has a clause."""
     if not isinstance(test, dict) or all(key in OPERATORS for key in test):
         return f"is {shorten_test(test)}"
     lines = _flatten(test)
@@ -92,7 +92,9 @@ def _flatten(table: Mapping[str, object], prefix: str = "") -> list[tuple[str, o
 
 
 def split_added_lines(branch: Branch) -> tuple[Branch, Branch]:
-    """A clause as it was first written, tests replaced or not; and the lines that another file added to it."""
+    """Return the lines of the first file of a clause, and the lines that another file added. Replaced tests stay in
+    the first part.
+    """
     first_files = {name for node in list(branch.members.values())[:1] for name in _list_files(node)}
     added_addresses = {address for address, node in branch.members.items() if first_files.isdisjoint(_list_files(node))}
     first_members = {address: node for address, node in branch.members.items() if address not in added_addresses}

@@ -1,5 +1,5 @@
-"""One clause of a sentence that is read back, and how values are said in it. Nothing here judges: whatever is written
-can be said.
+"""One clause of a description, and the texts of its values. The functions check nothing, because any value must have
+a text.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from agent.config.toml.file_position import FilePosition
 
 
 class DescriptionClause(NamedTuple):
-    """A clause: its words, where it was written, how deep it stands below another, and a note in brackets.
+    """One clause of a description.
 
-    `spot` is None for what nobody wrote.
+    spot: the file position. None for text without a position.
+    level: the indentation below another clause.
+    note: a text in brackets.
     """
 
     text: str
@@ -23,12 +25,12 @@ class DescriptionClause(NamedTuple):
     note: str = ""
 
     def indent(self) -> DescriptionClause:
-        """The clause, one deeper."""
+        """Return the clause, indented by one more level."""
         return self._replace(level=self.level + 1)
 
 
 def format_value(data: object) -> str:
-    """A value of TOML as people say it."""
+    """Return the text of a TOML value."""
     match data:
         case bool():
             return "yes" if data else "no"
@@ -42,18 +44,20 @@ def format_value(data: object) -> str:
 
 
 def format_list(items: object, separator: str = ", ") -> str:
-    """The items of a list, or the one value that stands for it."""
+    """Return the items of a list as one text. A single value is also accepted."""
     return separator.join(map(format_value, items)) if isinstance(items, list) else format_value(items)
 
 
 def get_text(branch: Branch, key: str, default: str = "") -> str:
-    """The value under a key as it is said; what else is said if there is none."""
+    """Return the text of the value of a key, or the default."""
     leaf = branch.get_leaf(key)
     return default if leaf is None else format_list(leaf.value)
 
 
 def describe_replaced(*leaves: Leaf | None, formatter: Callable[[object], str] = format_value) -> str:
-    """What these values replaced, in brackets: of each place one; nothing where it was the same."""
+    """Return the values that these values replaced, in brackets, one for each file position. Equal values are left
+    out.
+    """
     replaced_texts: dict[tuple[str, int], str] = {}
     for leaf in leaves:
         if leaf is None or not leaf.replaced_spots:
@@ -69,13 +73,13 @@ def describe_replaced(*leaves: Leaf | None, formatter: Callable[[object], str] =
 
 
 def format_location(spot: FilePosition) -> str:
-    """File and line, the file without its directory: which one it is the header says."""
+    """Return file name and line. The header of the page names the directory."""
     origin = spot.origin
     return f"{origin.file.rpartition('/')[2]}:{origin.line}"
 
 
 def walk_leaves(node: Node) -> Iterator[Leaf]:
-    """All values of a tree, in order."""
+    """Yield all values of a tree, in order."""
     if isinstance(node, Leaf):
         yield node
     elif isinstance(node, Branch):

@@ -1,4 +1,4 @@
-"""What of a configuration can be read back: its entries and classes, each as a sentence with a title."""
+"""Descriptions of a configuration: each entry and each class as a sentence with a title."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ from agent.core.struct import Struct
 
 
 class Description(Struct):
-    """A class or an entry, read back.
+    """The description of a class or an entry.
 
-    kind: "class" or "entry". name: the class's, or where the entry stands. resource: what an entry serves.
-    about: a line on it; of an entry that only names a class all there is to say.
+    kind: "class" or "entry".
+    name: the name of the class, or the file position of the entry.
+    resource: the resource name of the entry.
+    about: one line about it. For an entry that only names a class, this line is the whole description.
     """
 
     kind: str
@@ -29,12 +31,12 @@ class Description(Struct):
 
     @property
     def title(self) -> str:
-        """Its first line."""
+        """The first line."""
         return f"{self.kind} {self.name}{f': {self.about}' if self.about else ''}"
 
 
 class NoDescriptionError(LookupError):
-    """No class and no entry has this name; `nearest` is one that has a near one, or empty."""
+    """No class and no entry has this name. nearest: a similar name, or an empty string."""
 
     def __init__(self, name: str, nearest: str) -> None:
         super().__init__(name)
@@ -43,10 +45,11 @@ class NoDescriptionError(LookupError):
 
 
 def find_descriptions(study: LoadedConfig, names: Sequence[str]) -> list[Description]:
-    """What has one of these names: entries by their resource or place, else classes; without names all.
+    """Return the descriptions of the entries with one of these names or file positions, else of the classes. Without
+    names, return all.
 
     Raises:
-        NoReadingError: nothing has a name.
+        NoDescriptionError: no entry and no class has one of the names.
     """
     if not names:
         return list(describe_config(study))
@@ -64,7 +67,7 @@ def find_descriptions(study: LoadedConfig, names: Sequence[str]) -> list[Descrip
 
 
 def convert_to_json(description: Description) -> dict[str, object]:
-    """A reading for machines: texts whole and unescaped."""
+    """Return a description as JSON data, with complete and unescaped texts."""
     return {
         "kind": description.kind,
         "name": description.name,
@@ -84,12 +87,12 @@ def convert_to_json(description: Description) -> dict[str, object]:
 
 
 def describe_class(name: str, sentence: MergedEntry) -> Description:
-    """A class, read back."""
+    """Return the description of a class."""
     return Description("class", name, "", _get_about(sentence), tuple(list_clauses(sentence.tree)))
 
 
 def describe_config(study: LoadedConfig) -> Iterator[Description]:
-    """The configuration's own classes as their files are in order, then its entries in theirs."""
+    """Yield the local classes in the order of their files, then the entries in the order of theirs."""
     for name in sorted(study.local_class_names, key=lambda name: f"{name}.toml"):
         yield describe_class(name, study.library.get_class(name))
     for index, entry in enumerate(study.entries):
@@ -97,7 +100,7 @@ def describe_config(study: LoadedConfig) -> Iterator[Description]:
 
 
 def describe_entry(entry: ConfigEntry, earlier_entries: Sequence[ConfigEntry], study: LoadedConfig) -> Description:
-    """An entry, read back; one that only names a class is one line."""
+    """Return the description of an entry. An entry that only names a class is one line."""
     tree = entry.merged_entry.tree
     origin = entry.spot.origin
     name, device_class = get_name_leaf(tree), tree.get_leaf("class")
@@ -115,7 +118,7 @@ def describe_entry(entry: ConfigEntry, earlier_entries: Sequence[ConfigEntry], s
 
 
 def _find_class_name(device_class: Leaf | None, study: LoadedConfig) -> str:
-    """The name of the class that an entry names, if there is one."""
+    """Return the name of the class of an entry, or an empty string if no such class exists."""
     named = format_value(device_class.value) if device_class else ""
     return named if named in study.library.list_names() else ""
 
@@ -126,7 +129,7 @@ def _get_about(sentence: MergedEntry) -> str:
 
 
 def _describe_earlier(tree: Branch, earlier_entries: Sequence[ConfigEntry]) -> str:
-    """The entries before it that may take the same devices, as people know them. Slots take nothing."""
+    """Return the names of the earlier entries that can take the same devices. Entries with slots take no devices."""
     texts: list[str] = []
     for entry in earlier_entries:
         other = entry.merged_entry.tree
@@ -145,7 +148,7 @@ def _choose_take_verb(earlier: str) -> str:
 
 
 def _can_overlap(first_entry: Branch, second_entry: Branch) -> bool:
-    """Whether two entries may take one device, as far as their texts tell."""
+    """Return whether two entries can take one device, as far as their texts show."""
     first_source, second_source = first_entry.get_leaf("source"), second_entry.get_leaf("source")
     if first_source is None or second_source is None or not _has_common_source(first_source.value, second_source.value):
         return False
@@ -165,7 +168,7 @@ def _has_common_source(first_source: object, second_source: object) -> bool:
 
 
 def _can_both_match(first_test: object, second_test: object) -> bool:
-    """Whether one value can meet both tests; of two that are written shorter or longer nothing is known."""
+    """Return whether one value can match both tests. Two spellings of different length count as possible."""
     if any(
         isinstance(item, dict)
         for test in (first_test, second_test)

@@ -1,4 +1,4 @@
-"""A merged class or entry as the clauses of one sentence, in the order in which a person says it."""
+"""The description of a merged class or entry: the clauses of one sentence, in reading order."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PART = "Every device (a part: the class that uses it says which)"
 
 
 def describe_sections(tree: Branch, earlier: str = "") -> Iterator[tuple[str, Iterable[DescriptionClause]]]:
-    """The parts of a sentence, each with what it is about; `earlier`: which entries before it take theirs first."""
+    """Yield the parts of the description, each with its subject. earlier: the entries that take their devices first."""
     source = tree.get_leaf("source")
     yield "takes", _describe_source(source)
     word_clauses = (
@@ -55,7 +55,7 @@ def describe_sections(tree: Branch, earlier: str = "") -> Iterator[tuple[str, It
 
 
 def list_clauses(tree: Branch, earlier: str = "") -> Iterator[DescriptionClause]:
-    """The clauses of a sentence, in order."""
+    """Yield the clauses of the description, in order."""
     for _, section in describe_sections(tree, earlier):
         yield from section
 
@@ -236,7 +236,7 @@ def _describe_other_keys(tree: Branch) -> Iterator[DescriptionClause]:
 
 
 def _describe_removed(branch: Branch, path: str = "") -> Iterator[DescriptionClause]:
-    """What was taken out."""
+    """Yield the values that were removed."""
     for key, node in branch.members.items():
         address = f"{path}.{key}" if path else key
         if isinstance(node, RemovedValue):

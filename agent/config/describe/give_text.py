@@ -1,4 +1,4 @@
-"""`give` as it is said: what a container gets."""
+"""The description of `give`: what a container gets."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _RDMA = {"required": ["uverbs"], "optional": ["umad", "issm", "rdma_cm"]}
 
 
 def describe_give(give: Branch | None) -> Iterator[DescriptionClause]:
-    """All that is given, what is given besides on a condition last."""
+    """Yield the description of `give`. The conditional sections (`give.also`) are last."""
     if give is None:
         return
     yield from _describe_section(give)
@@ -132,7 +132,7 @@ def _describe_condition(member: Branch) -> str:
 
 
 def _describe_members(table: Branch, path: str = "") -> str:
-    """An open table, each value by its address."""
+    """Return an open table as text, each value with its address."""
     texts: list[str] = []
     for key, node in table.members.items():
         address = f"{path}.{key}" if path else key

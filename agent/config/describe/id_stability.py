@@ -1,4 +1,4 @@
-"""How long an id lasts: what each of its alternatives follows, as one wants to know before relying on it."""
+"""Stability of device IDs: what each ID template follows. A user needs this before relying on an ID."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from agent.config.sources import get_source_kind
 from agent.core.language.template import Slot, TemplateError, parse
 from agent.scanners import source_kinds
 
-# By the last part of a word, the most telling first: what an id that has it follows.
+# Last parts of words, most significant first, and what an ID with such a word follows.
 _FOLLOWS = (
     (frozenset({"serial", "uuid", "wwid"}), "the device itself, wherever it is plugged in"),
     (frozenset({"address", "slot"}), "the PCI slot: another card in it has the same id"),
@@ -21,7 +21,7 @@ _FOLLOWS = (
 
 
 def describe_id_stability(tree: Branch) -> Iterator[str]:
-    """A line for each alternative of the id that a class or an entry has; none where it has no id of its own."""
+    """Yield one line for each ID template of a class or entry. A class without ID templates yields nothing."""
     accepted = (tree.get_branch("accept") or Branch({}, tree.spot)).get_leaf("unstable-id")
     if accepted is not None:
         yield f"may be dealt anew: {format_value(accepted.value)}"
@@ -50,7 +50,9 @@ def _get_default_ids(kind: str) -> tuple[str, ...]:
 
 
 def _find_stability(text: str, tree: Branch) -> str:
-    """What the most telling of its words follows; nothing of a text without one, or that is none."""
+    """Return what the most significant word of a template follows. Return an empty string for a template without
+    such a word.
+    """
     try:
         words = [piece.word for piece in parse(text).pieces if isinstance(piece, Slot)]
     except TemplateError:
@@ -60,7 +62,7 @@ def _find_stability(text: str, tree: Branch) -> str:
 
 
 def _find_telling_part(word: str, tree: Branch) -> str:
-    """The last part of a word; of the class's own only what its type or its name says for certain."""
+    """Return the last part of a word. For a derived word, only its type or its name is certain."""
     let = tree.get_branch("let")
     word_branch = let.get_branch(word) if let else None
     if word_branch is None:

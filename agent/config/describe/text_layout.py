@@ -1,4 +1,4 @@
-"""Readings as text: the clauses at the left, where each was written at the right."""
+"""Descriptions as text: the clauses at the left, their file positions at the right."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from agent.config.describe.description_clause import DescriptionClause, format_l
 from agent.config.describe.descriptions import Description
 from agent.core.language.safe_text import count_columns, escape
 
-_WIDTH = 119  # columns before the places, where there is no width
-_LEAST = 50  # columns that the clauses have in any case; places leave before
+_WIDTH = 119  # columns before the file positions, without a width
+_LEAST = 50  # minimum columns of the clauses, before file positions
 _INDENT = "  "
 
 
 def render_description(description: Description, width: int | None = None) -> list[str]:
-    """The lines of a reading. Within a width clauses are folded; without one each is a line, however long."""
+    """Return the lines of a description. Without a width, each clause is one line."""
     location_width = max((count_columns(_format_location(clause)) for clause in description.clauses), default=0)
     room = _WIDTH - 1 if width is None else max(_LEAST, width - location_width - 2)
     lines = fold_text(escape(description.title), _INDENT * 2, width or 0) if width else [escape(description.title)]
@@ -32,7 +32,7 @@ def _layout_clause(clause: DescriptionClause, room: int, *, folded: bool) -> lis
 
 
 def fold_text(text: str, indent: str, width: int) -> list[str]:
-    """The text in lines of at most that width, but for words that are longer."""
+    """Return the text in lines of at most `width` columns. Longer words stay whole."""
     lines: list[str] = []
     words = text.lstrip(" ")
     line = text[: len(text) - len(words)]

@@ -1,4 +1,4 @@
-"""Own words as they are said: "its X is …", of `let`, of joins, of links."""
+"""Descriptions of derived words, joins and links: "its X is …"."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _KINDS = {
     "mdev": "mediated device",
 }
 _TAKEN = re.compile(r"\{[A-Za-z_][A-Za-z0-9_]*:([a-z]+)\}")
-_SHOWN = 3  # of a map; what a later file adds is always shown
+_SHOWN = 3  # rows of a map; rows that a later file adds are always shown
 
 
 def describe_source(source: object) -> str:
-    """What a source has, as one of it is called."""
+    """Return the text for one device of a source."""
     if not isinstance(source, dict):
         return f"{format_value(source)} device"
     texts = [_describe_source_form(form, operand) for form, operand in source.items() if form != "every"]
@@ -53,7 +53,7 @@ def _describe_source_form(form: str, operand: object) -> str:
 
 
 def describe_derived_words(let: Branch | None, source: object) -> Iterator[DescriptionClause]:
-    """`let`: each word with its type."""
+    """Yield the description of each word of `let`, with its type."""
     for name, word in let.list_branches() if let else ():
         kind = find_word_type(word, let, source)
         typed = f" ({kind})" if kind else ""
@@ -63,7 +63,7 @@ def describe_derived_words(let: Branch | None, source: object) -> Iterator[Descr
 
 
 def describe_joins(join: Branch | None) -> Iterator[DescriptionClause]:
-    """`join`: each with the words it brings of its own."""
+    """Yield the description of each `join`, with the derived words of the partner."""
     for name, member in join.list_branches() if join else ():
         partner = _describe_partner(member)
         pairs = member.get_leaf("on")
@@ -80,7 +80,7 @@ def describe_joins(join: Branch | None) -> Iterator[DescriptionClause]:
 
 
 def describe_links(branch: Branch | None) -> Iterator[DescriptionClause]:
-    """`links`: how near devices are to each other."""
+    """Yield the description of `links`: the distance of devices."""
     for name, link in branch.list_branches() if branch else ():
         condition = " and ".join(
             f"{device_word} is its {link_word}" for link_word, device_word in _list_pairs(link.get_leaf("on"))
@@ -102,7 +102,7 @@ def describe_links(branch: Branch | None) -> Iterator[DescriptionClause]:
 
 
 def find_word_type(word: Branch, let: Branch | None, source: object, depth: int = 0) -> str:
-    """The type of an own word, as far as it can be told without a host; empty if it cannot."""
+    """Return the type of a derived word, as far as known without a host. Return an empty string if unknown."""
     kind = get_text(word, "type")
     verb = word.verbs[0] if word.verbs else ""
     match verb:
@@ -170,7 +170,7 @@ def _describe_absent_value(word: Branch, word_name: str) -> str:
 
 
 def _describe_map(word: Branch) -> str:
-    """A map by its first lines, and all that a later file added."""
+    """Return the first rows of a map, and all rows that a later file added."""
     members = (word.get_branch("map") or Branch({}, word.spot)).members
     rows = [(key, leaf) for key, leaf in members.items() if isinstance(leaf, Leaf)]
     shown = [
@@ -188,7 +188,7 @@ def _describe_map(word: Branch) -> str:
 
 
 def _describe_cost(cost: Branch) -> str:
-    """A number by a word."""
+    """Return the costs by the value of a word."""
     rows = (cost.get_branch("map") or Branch({}, cost.spot)).members.items()
     by = get_text(cost, "by")
     texts = [f"{format_value(leaf.value)} if {by} is {key}" for key, leaf in rows if isinstance(leaf, Leaf)]

@@ -1,1 +1,1 @@
-"""`give`, compiled: nodes, mounts, variables, annotations, CDI names."""
+"""The compilers of `give`: nodes, mounts, variables, annotations and CDI devices."""

@@ -1,4 +1,4 @@
-"""CDI devices that the runtime is told to give, by their full names."""
+"""CDI devices that the container gets, by their qualified names (`give.cdi`)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agent.core.entry.resource_spec import CdiGive
 
 
 def compile_cdi(sections: Sequence[GiveSection], scope: Scope) -> tuple[CdiGive, ...]:
-    """The CDI devices that an entry names."""
+    """Return the CDI devices of an entry."""
     devices = [
         _compile_device(key, member, section, scope)
         for section in sections

@@ -1,4 +1,4 @@
-"""`give.devinfo`: the table that becomes the device-information file of each device."""
+"""The table of the device-information file of each device (`give.devinfo`)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from agent.core.language.json_template import JsonTable
 
 
 def compile_devinfo(give: Branch | None, scope: Scope, slots: Slots | None) -> JsonTable | None:
-    """The file's object; none if there is none, or with findings."""
+    """Return the JSON template of the file, or None. Faults are reported."""
     branch = give.get_branch("devinfo") if give is not None else None
     if branch is None:
         return None

@@ -1,4 +1,4 @@
-"""What a container is told, variables and annotations, judged for what differs between its devices."""
+"""Variables and annotations of a container, with checks for values that differ between its devices."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from agent.core.language.template import Slot, Template, has_control
 
 _NameCompiler: TypeAlias = Callable[
     [FilePosition, object, FindingMark], CompiledTemplate | None
-]  # of a name; says what is wrong with it
+]  # compiles a name and reports its faults
 
 
 class _EnvSection(NamedTuple):
-    """Where it is said, and what one of them is."""
+    """One of the two sections: `give.env` or `give.annotations`. noun: one item of the section, in error texts."""
 
     key: str
     noun: str
 
     @property
     def section_name(self) -> str:
-        """The section of `give`."""
+        """The name of the section in `give`."""
         return self.key.removeprefix("give.")
 
 
 class _EnvItem(NamedTuple):
-    """One thing that is said, as it is written; see `Part`."""
+    """One item of a section, as written; see `GiveSection`."""
 
     key: str
     address: str
@@ -43,7 +43,7 @@ class _EnvItem(NamedTuple):
 
 
 def compile_env(sections: Sequence[GiveSection], scope: Scope, resource: str | None) -> tuple[EnvGive, ...]:
-    """The variables of an entry, no two under one name that can be given together."""
+    """Return the variables of an entry. Two variables with one name cannot be given together."""
 
     def compile_name(spot: FilePosition, written: object, mark: FindingMark) -> CompiledTemplate | None:
         return compile_env_name(spot, written, scope, resource, mark=mark)
@@ -52,7 +52,7 @@ def compile_env(sections: Sequence[GiveSection], scope: Scope, resource: str | N
 
 
 def compile_annotations(sections: Sequence[GiveSection], scope: Scope) -> tuple[EnvGive, ...]:
-    """The annotations of an entry, no two under one key that can be given together."""
+    """Return the annotations of an entry. Two annotations with one key cannot be given together."""
 
     def compile_name(spot: FilePosition, written: object, mark: FindingMark) -> CompiledTemplate | None:
         return _compile_annotation_key(spot, written, scope, mark)
@@ -87,7 +87,9 @@ def _compile_items(
 
 
 def _can_meet(earlier: EnvGive, later: EnvGive) -> bool:
-    """Whether two of one name are surely given together somewhere; what else there is, only a grant can tell."""
+    """Return whether two items with one name are certainly given together in some case. Only a grant can decide
+    other cases.
+    """
     return earlier.condition is None or later.condition is None or earlier.condition == later.condition
 
 
@@ -131,7 +133,7 @@ def _compile_item(
 
 
 def _compile_value(address: str, member: Branch, env_section: _EnvSection, scope: Scope) -> CompiledValue | None:
-    """What is said; none, with a finding, if nothing is."""
+    """Return the value of an item, or None. A missing value is reported."""
     leaf, json = member.get_leaf("value"), member.get_branch("json")
     if json is not None:
         return compile_json(json, scope)
@@ -148,7 +150,7 @@ def _compile_value(address: str, member: Branch, env_section: _EnvSection, scope
 
 
 def _compile_member_key(member: Branch, env_section: _EnvSection, scope: Scope) -> Template | None:
-    """The name of a device's own in the one object that all are in; none if there is none such."""
+    """Return the key of each device in the one JSON object, or None. Faults are reported."""
     leaf = member.get_leaf("key")
     if leaf is None:
         return None
@@ -182,7 +184,7 @@ def _compile_member_key(member: Branch, env_section: _EnvSection, scope: Scope) 
 
 
 def _compile_separator(leaf: Leaf, scope: Scope) -> str | None:
-    """What stands between values; none, with a finding, if it cannot be that."""
+    """Return the text between the values of several devices, or None. A wrong type is reported."""
     if isinstance(leaf.value, str) and not has_control(leaf.value):
         return leaf.value
     scope.report(leaf.spot.make_error("type", "join is text without control characters", 'write ","'))
@@ -192,7 +194,7 @@ def _compile_separator(leaf: Leaf, scope: Scope) -> str | None:
 def _compile_annotation_key(
     spot: FilePosition, written: object, scope: Scope, mark: FindingMark
 ) -> CompiledTemplate | None:
-    """A text that is the key of an annotation, and none of the kubelet's own."""
+    """Return the key of an annotation, or None. Invalid keys and keys of the kubelet are reported."""
     template = compile_template(spot, written, scope, "the key of an annotation", in_grant=True)
     if template is None:
         return None

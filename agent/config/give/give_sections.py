@@ -1,4 +1,4 @@
-"""The parts of `give`: what is always given, and each `give.also`; and `when`, by which a thing in one is given."""
+"""The sections of `give` (`give` itself and each `give.also`) and the conditions (`when`) of their items."""
 
 from __future__ import annotations
 
@@ -20,9 +20,11 @@ _OPEN = Absent("is of the host", pending=True)
 
 
 class GiveCondition(NamedTuple):
-    """By what something is given: a clause, or None if always. never: by what the entry chose it never is.
+    """The condition of one item.
 
-    each: the clause can hold of one and not of another of the host devices that are one device.
+    clause: None if the item is always given.
+    is_never: the options of the entry make the condition false.
+    per_member: the clause can match one member of a group and not another.
     """
 
     clause: Clause | None = None
@@ -31,7 +33,7 @@ class GiveCondition(NamedTuple):
 
 
 class GiveSection(MutableStruct, eq=False, dict=True):
-    """One of them; address: how it is called, `give` or `give.also.NAME`."""
+    """One section. address: its name in error texts, `give` or `give.also.NAME`."""
 
     branch: Branch
     address: str
@@ -39,12 +41,12 @@ class GiveSection(MutableStruct, eq=False, dict=True):
     condition_branch: Branch | None = None
 
     def list_members(self, place: str) -> Iterator[tuple[str, Branch]]:
-        """What people named in one of its sections."""
+        """Yield the named items of one table of the section."""
         section = self.branch.get_branch(place)
         yield from section.list_branches() if section else ()
 
     def compile_condition(self, member: Branch) -> GiveCondition:
-        """By what one of its things is given: what is said of all, and of it."""
+        """Return the condition of an item: the condition of the section and its own."""
         member_condition = _compile_clause(member.get_branch("when"), f"{member.spot.local_address}.when", self.scope)
         clauses = [clause for clause in (self._section_condition, member_condition) if clause is not None]
         if not clauses:
@@ -62,7 +64,7 @@ class GiveSection(MutableStruct, eq=False, dict=True):
 
 
 def make_sections(give: Branch | None, scope: Scope) -> tuple[GiveSection, ...]:
-    """What is always given first."""
+    """Return the sections. The section that is always given is first."""
     if give is None:
         return ()
     also = give.get_branch("also")
@@ -80,21 +82,23 @@ def make_sections(give: Branch | None, scope: Scope) -> tuple[GiveSection, ...]:
 
 
 def has_unread_key(member: Branch, place: str) -> bool:
-    """Whether a table has a key with a finding of its own, which may be the one that is missing."""
+    """Return whether a table has an unknown key. That key has a finding already, and it may be the missing one."""
     data = member.spot.data
     return isinstance(data, dict) and any(key not in PLACES[place][1] for key in data)
 
 
 class _OptionFacts:
-    """What is known before any host is looked at: what the entry chose."""
+    """The facts that are known without a host: the options of the entry."""
 
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
 
     def __call__(self, word: str) -> Value | Absent:
+        """Return the value of an option. All other words are pending."""
         return self._scope.option_values.get(word, _OPEN)
 
     def follow_relation(self, word: str) -> Absent:
+        """Return that the relation is pending."""
         del word
         return _OPEN
 
@@ -110,7 +114,7 @@ def _compile_clause(branch: Branch | None, name: str, scope: Scope) -> Clause | 
 
 
 def _varies_by_member(clause: Clause, scope: Scope, spot: FilePosition) -> bool:
-    quiet = replace(scope, findings=[], is_reread_at_grant=True)  # what is wrong with a word was said
+    quiet = replace(scope, findings=[], is_reread_at_grant=True)  # faults of words are already reported
     scope.allows_partner_health = True
     signatures = [quiet.find_word(spot, line.word, "key") for line in clause.walk_lines()] if scope.is_grouped else []
     scope.allows_partner_health = False

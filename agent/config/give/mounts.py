@@ -1,4 +1,4 @@
-"""Files and directories that a container gets, judged for what would come out at one place."""
+"""Files and directories of a container, with checks for two mounts at one container path."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from agent.config.values.templates import CompiledTemplate, compile_path
 from agent.core.entry.resource_spec import MountGive
 from agent.core.language.glob import PatternError, parse
 
-_HIDDEN = 0xE000  # private characters that stand for those of a `{word}` while a pattern is judged
+_HIDDEN = 0xE000  # first private character; they replace a `{word}` while the glob is parsed
 
 
 def compile_mounts(sections: Sequence[GiveSection], scope: Scope) -> tuple[MountGive, ...]:
-    """The mounts of an entry."""
+    """Return the mounts of an entry."""
     mounts = [
         _compile_mount(name, member, section, scope)
         for section in sections
@@ -63,8 +63,8 @@ def _compile_mount(name: str, member: Branch, section: GiveSection, scope: Scope
     )
 
 
-def _find_mount_collision(to: CompiledTemplate, several: bool) -> tuple[CompiledTemplate, str, str] | None:  # noqa: FBT001  what is asked
-    """Why all that fits a pattern would come out at one place."""
+def _find_mount_collision(to: CompiledTemplate, several: bool) -> tuple[CompiledTemplate, str, str] | None:  # noqa: FBT001  the subject of the check
+    """Return the fault if all files that match a glob would have one container path. Return None without a fault."""
     if not several or to.template.source.endswith("/"):
         return None
     directory = f"{to.template.source.rpartition('/')[0]}/"
@@ -72,7 +72,7 @@ def _find_mount_collision(to: CompiledTemplate, several: bool) -> tuple[Compiled
 
 
 def _can_match_several(path: CompiledTemplate, scope: Scope) -> bool | None:
-    """Whether more than one can fit a path; none, with a finding, if it is a pattern that cannot be."""
+    """Return whether a path can match more than one file. Return None for an invalid glob, which is reported."""
     source = path.template.source
     plain = source.replace("{{", "xx").replace("}}", "xx")
     for slot in path.template.slots:

@@ -1,4 +1,4 @@
-"""The device nodes that a container gets, judged for what differs between its devices."""
+"""The device nodes of a container, with checks for values that differ between its devices."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from agent.core.entry.resource_spec import NODE_NUMBER, NodeGive
 from agent.core.language.value import ValueType
 from agent.core.struct import replace
 
-_PERMISSIONS = "rwm"  # in the order that the kubelet passes on
+_PERMISSIONS = "rwm"  # in the order of the kubelet
 
 
 def compile_nodes(sections: Sequence[GiveSection], scope: Scope) -> tuple[NodeGive, ...]:
-    """The nodes of an entry; each also becomes a word `given.NAME` of the scope, the same for all of one name."""
+    """Return the nodes of an entry. Each name also becomes a word `given.NAME` of the scope. Nodes of one name share
+    the word.
+    """
     nodes: list[NodeGive] = []
     for section in sections:
         for name, member in section.list_members("nodes"):
@@ -40,7 +42,7 @@ def _merge_signatures(earlier: WordSignature | None, later: WordSignature) -> Wo
 def _compile_node(
     name: str, address: str, member: Branch, condition: GiveCondition, scope: Scope
 ) -> tuple[NodeGive | None, WordSignature]:
-    """A node, and what is known of where it comes out."""
+    """Return a node, and the signature of its container path."""
     default_signature = WordSignature(ValueType.PATH, varies=not (scope.is_single or scope.has_one_per_container))
     path_leaf = member.get_leaf("path")
     permissions = compile_permissions(member.get_leaf("permissions"), scope)
@@ -71,7 +73,7 @@ def _compile_node(
 
 
 def compile_container_paths(leaf: Leaf, scope: Scope, *, of_node: bool = False) -> list[CompiledTemplate] | None:
-    """What a `to` says; none, with findings, if a part of it is no path."""
+    """Return the container paths of a `to`, or None. Faults are reported."""
     elements = leaf.spot.list_elements(leaf.value)
     if not elements:
         scope.report(leaf.spot.make_error("type", "an empty list gives nothing", "leave to out, or write a path"))
@@ -84,11 +86,13 @@ def compile_container_paths(leaf: Leaf, scope: Scope, *, of_node: bool = False) 
 def find_collision(
     path: CompiledTemplate, to: CompiledTemplate, things: str = "nodes"
 ) -> tuple[CompiledTemplate, str, str] | None:
-    """Why two things would come out at one container path."""
+    """Return the fault if two things would have one container path: the path, the message and the fix. Return None
+    without a fault.
+    """
     if to.template.source.endswith("/") or not (path.is_certain and to.is_certain):
         return None
     words = {slot.word for slot in to.template.slots}
-    numbered = NODE_NUMBER in words or (path.is_list and "n" in words)  # by element
+    numbered = NODE_NUMBER in words or (path.is_list and "n" in words)  # one number for each element
     if path.is_list and not to.is_list and not numbered:
         name = f"{to.template.source.rpartition('/')[0]}/"
         return to, "path is a list, and all of it would come out here", f'write "{name}": they keep their names'
@@ -103,7 +107,7 @@ def find_collision(
 
 
 def compile_permissions(leaf: Leaf | None, scope: Scope) -> str | None:
-    """The permissions in their order; `rw` unless said."""
+    """Return the permissions in the order r, w, m, or None. The default is `rw`. Faults are reported."""
     if leaf is None:
         return "rw"
     letters = leaf.value
@@ -134,7 +138,7 @@ def _compile_switch(leaf: Leaf | None, key: str, scope: Scope) -> bool | None:
 
 
 def _is_single_path(path: CompiledTemplate, scope: Scope) -> bool:
-    """Whether a node's path is one path; a glob in it is reported."""
+    """Return whether the path of a node is a single path. A glob is reported."""
     for piece in path.template.pieces:
         glob_character = (
             next((character for character in piece if character in "*?["), "") if isinstance(piece, str) else ""

@@ -1,4 +1,4 @@
-"""`give.rdma`: the nodes of the RDMA device that a device is, carries or sits on, as `give.nodes` would name them."""
+"""The nodes of the RDMA device of a device (`give.rdma`), compiled like `give.nodes`."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ from agent.config.values.templates import compile_template
 from agent.core.entry.resource_spec import NodeGive
 from agent.core.language.template import parse
 
-REQUIRED, OPTIONAL = ("uverbs",), ("umad", "issm", "rdma_cm")  # unless said; not every adapter has the others
-# The one node that is not of any adapter: RDMA_CM's (drivers/infiniband/core/ucma.c).
+REQUIRED, OPTIONAL = ("uverbs",), ("umad", "issm", "rdma_cm")  # defaults; some adapters do not have the optional nodes
+# RDMA_CM has one node for all adapters (drivers/infiniband/core/ucma.c).
 _COMMON_NODES = {"rdma_cm": "/dev/infiniband/rdma_cm"}
-_RELATIONS = ("rdma", "pci.rdma")  # from a device to its RDMA device
+_RELATIONS = ("rdma", "pci.rdma")  # relations from a device to its RDMA device
 
 
 def compile_rdma(sections: Sequence[GiveSection], scope: Scope) -> tuple[NodeGive, ...]:
-    """The RDMA nodes of an entry; where one comes out is `given.rdma.NAME`, and `given.rdma.name` whose they are."""
+    """Return the RDMA nodes of an entry. `given.rdma.NAME` is the container path of a node, and `given.rdma.name`
+    the name of the RDMA device.
+    """
     return tuple(
         node
         for section in sections
@@ -70,6 +72,6 @@ _SETS = (("required", REQUIRED), ("optional", OPTIONAL))
 
 
 def _list_names(branch: Branch, key: str, default: Sequence[str]) -> Sequence[str]:
-    """What a set says; values that it cannot have were reported where they are written."""
+    """Return the names of a set. Invalid names were reported when the value was read."""
     leaf = branch.get_leaf(key)
     return default if leaf is None else [str(name) for name in leaf.value] if isinstance(leaf.value, list) else ()

@@ -1,7 +1,7 @@
-"""What VFIO hands functions out by: the nodes of a backend, and the check that `give.vfio` brings.
+"""VFIO (`give.vfio`): the nodes of a backend, and the check of the IOMMU group.
 
-Each is a node as any other, of words that the kernel's rules are behind (`agent.scanners.vfio_words`); which are given
-is a matter of clauses, asked again for each grant.
+The nodes use words that follow the rules of the kernel (`agent.scanners.vfio_words`). Clauses decide which nodes are
+given. Each grant evaluates them again.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from agent.core.language.template import parse
 from agent.core.language.value import ValueType
 from agent.core.struct import MutableStruct, replace
 
-CHECK = "vfio"  # the name of the check that it brings
-SOURCES = ("pci", "mdev")  # whose devices VFIO hands out
+CHECK = "vfio"  # name of the check of the IOMMU group
+SOURCES = ("pci", "mdev")  # source kinds with VFIO devices
 _ADDRESS = "give.vfio"
 _REASON = parse("IOMMU group {iommu.group} is not viable: {iommu.blocked_by}")
 
 
 class VfioGives(NamedTuple):
-    """What is given by VFIO: nodes, and where that is."""
+    """The nodes of VFIO, and the conditions under which the entry uses VFIO."""
 
     nodes: tuple[NodeGive, ...] = ()
     gives: tuple[VfioGive, ...] = ()
 
     def build_check(self) -> Check | None:
-        """The check that comes along; none if nothing is given."""
+        """Return the check of the IOMMU group, or None if the entry does not use VFIO."""
         if not self.gives:
             return None
         origin = self.gives[0].origin
@@ -55,9 +55,9 @@ class VfioGives(NamedTuple):
 
 
 def compile_vfio(sections: Sequence[GiveSection], scope: Scope, *, shared: bool) -> VfioGives:
-    """What an entry gives by VFIO; the nodes also become words `given.vfio.…` of the scope.
+    """Return what an entry gives by VFIO. The nodes also become words `given.vfio.…` of the scope.
 
-    shared: one device is given to several containers, which VFIO cannot.
+    shared: several containers get one device. VFIO cannot do this, so it is reported.
     """
     nodes: list[NodeGive] = []
     gives: list[VfioGive] = []
@@ -77,7 +77,7 @@ def compile_vfio(sections: Sequence[GiveSection], scope: Scope, *, shared: bool)
 
 
 def _compile_section(branch: Branch, condition: GiveCondition, scope: Scope) -> list[NodeGive]:
-    """The nodes that one `give.vfio` gives; none, with findings, if it cannot."""
+    """Return the nodes of one `give.vfio`, or an empty list. Faults are reported."""
     spot = branch.spot
     if scope.source is not None and scope.source.kind not in SOURCES:
         message = f"VFIO hands out PCI functions and mediated devices, and the source is {scope.source.kind}"
@@ -99,7 +99,7 @@ def _compile_section(branch: Branch, condition: GiveCondition, scope: Scope) -> 
 
 
 def _declare_words(scope: Scope) -> None:
-    """Make the words known of where the nodes come out."""
+    """Declare the words for the container paths of the nodes."""
     varies = not (scope.is_single or scope.has_one_per_container)
     for name, signature in (
         ("control", WordSignature(ValueType.PATH, varies=False)),
@@ -111,7 +111,7 @@ def _declare_words(scope: Scope) -> None:
 
 
 def _has_group_keys(branch: Branch, scope: Scope) -> bool:
-    """Whether something is said of a group's node, which iommufd does not give; that is reported."""
+    """Return whether the table has keys for the group node, which iommufd does not use. Such keys are reported."""
     leaves = [leaf for leaf in (branch.get_leaf("to"), branch.get_leaf("noiommu")) if leaf is not None and leaf.value]
     for leaf in leaves:
         message = f"{leaf.spot.path[-1]} is about the group's node, and with iommufd that is not given"
@@ -120,7 +120,7 @@ def _has_group_keys(branch: Branch, scope: Scope) -> bool:
 
 
 def _compile_container_path(branch: Branch, scope: Scope) -> CompiledTemplate | None:
-    """Where the group's node comes out; none, with a finding, if that cannot be."""
+    """Return the container path of the group node, or None. Faults are reported."""
     path = compile_path(branch.spot, "{vfio.group}", scope, "a node's path", container=False)
     leaf = branch.get_leaf("to")
     if path is None or leaf is None:
@@ -136,7 +136,7 @@ def _compile_container_path(branch: Branch, scope: Scope) -> CompiledTemplate | 
 
 
 class _NodeBuilder(MutableStruct):
-    """What all nodes of one `give.vfio` have in common."""
+    """The common fields of all nodes of one `give.vfio`."""
 
     origin: Origin
     permissions: str
@@ -145,7 +145,9 @@ class _NodeBuilder(MutableStruct):
     scope: Scope
 
     def build_nodes(self, backend: str, *, noiommu: bool) -> Iterator[NodeGive]:
-        """The nodes of a backend. By iommufd it is given where its own node stands, unless nothing else is wanted."""
+        """Yield the nodes of a backend. The iommufd nodes need the character device of the function, except with
+        backend `iommufd`.
+        """
         cdev_present, cdev_absent = (
             _make_line(
                 "vfio.cdev", ValueType.PATH, Exists(expected), f"{{ exists = {str(expected).lower()} }}", self.origin
@@ -174,7 +176,7 @@ class _NodeBuilder(MutableStruct):
         return replace(node, container_paths=(self.container_path.template,), per_member=self.scope.is_grouped)
 
     def _build_node(self, name: str, path: str, lines: list[ClauseLine]) -> NodeGive:
-        """A node that is given where the entry says so, and these lines hold."""
+        """Return a node with the condition of the entry and these lines."""
         condition_lines = self.condition.clause.lines if self.condition.clause else ()
         clause = Clause(_ADDRESS, (*condition_lines, *lines), self.origin) if condition_lines or lines else None
         text = parse(path)

@@ -1,4 +1,4 @@
-"""`give.via`: what is given by a CDI spec of our own, and what cannot be, as it depends on the container."""
+"""The part of `give` that a generated CDI spec can contain (`give.via`). The rest depends on the container."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from agent.core.language.template import Template
 from agent.core.struct import replace
 
 BY_KUBELET = "kubelet"
-_CONTAINER_WORDS = frozenset({"n", "asked", "offered", "all_given", "share"})  # not of the device alone
+_CONTAINER_WORDS = frozenset({"n", "asked", "offered", "all_given", "share"})  # words that depend on the container
 
 
 class SpecGives(NamedTuple):
-    """What a spec could say."""
+    """The gives that a spec can contain."""
 
     nodes: tuple[NodeGive, ...]
     mounts: tuple[MountGive, ...]
@@ -25,7 +25,9 @@ class SpecGives(NamedTuple):
 
 
 def compile_via(give: Branch | None, gives: SpecGives, scope: Scope) -> tuple[str, SpecGives]:
-    """How the runtime is told, and what is given, that in it which is in a spec marked."""
+    """Return the CDI form ("cdi" or "cdi-annotation", or an empty string) and the gives. Those in the spec are
+    marked.
+    """
     leaf = give.get_leaf("via") if give else None
     if leaf is None or leaf.value == BY_KUBELET:
         return "", gives
@@ -37,7 +39,9 @@ def compile_via(give: Branch | None, gives: SpecGives, scope: Scope) -> tuple[st
 
 
 def _mark_gives(gives: SpecGives, scope: Scope) -> SpecGives:
-    """Each that depends on the device alone, marked. Nodes come first: other texts may say where one came out."""
+    """Return the gives, with a mark on each that depends only on the device. Nodes come first, because other
+    templates can use their container paths.
+    """
     nodes: list[NodeGive] = []
     unknown_words: set[str] = set()
     for node in gives.nodes:
@@ -66,7 +70,7 @@ def _mark_gives(gives: SpecGives, scope: Scope) -> SpecGives:
 def _depends_on_device_only(
     texts: Sequence[Template], condition: Clause | None, unknown_words: Iterable[str], scope: Scope
 ) -> bool:
-    """Whether it is known before a container gets the device. The health of a partner is another by then."""
+    """Return whether the value is known before a container gets the device. Partner health can change until then."""
     words = {slot.word for text in texts for slot in text.slots}
     words |= {line.word for line in condition.walk_lines()} if condition else set()
     return words.isdisjoint(_CONTAINER_WORDS.union(unknown_words)) and not (

@@ -1,1 +1,1 @@
-"""What is said of a resource and its devices, compiled: names, ids, groups, shares, health."""
+"""The compilers of resource settings: names, IDs, groups, shares, checks."""

@@ -1,4 +1,4 @@
-"""`exclude`, `wait`, `gate`: sections of named clauses."""
+"""Sections of named clauses: `exclude`, `wait`, `gate`."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from agent.core.language.clause import Clause
 
 
 def compile_exclude(tree: Branch, scope: Scope) -> tuple[Clause, ...]:
-    """What is left out of what `match` takes."""
+    """Return the clauses of `exclude`."""
     return _compile_clauses(
         "exclude", tree, scope, "it would exclude everything", "take it out, or say what it excludes"
     )
 
 
 def compile_wait(tree: Branch, scope: Scope) -> tuple[tuple[Clause, ...], tuple[PartnerCondition, ...]]:
-    """What a device waits for: what is known at a look, and what hangs on the health of partners."""
+    """Return the not-ready conditions, and those about the health of partners."""
     scope.allows_partner_health = True
     clauses = _compile_clauses("wait", tree, scope, "everything would wait for ever")
     scope.allows_partner_health = False
@@ -34,7 +34,7 @@ def compile_wait(tree: Branch, scope: Scope) -> tuple[tuple[Clause, ...], tuple[
 
 
 def find_partner_joins(clauses: Iterable[Clause], scope: Scope) -> tuple[str, ...]:
-    """The joins of whose partners' health clauses speak."""
+    """Return the joins whose partner health the clauses use."""
     return (
         scope.entry_words.find_health_joins(line.word for clause in clauses for line in clause.walk_lines())
         if scope.entry_words
@@ -45,7 +45,7 @@ def find_partner_joins(clauses: Iterable[Clause], scope: Scope) -> tuple[str, ..
 def _compile_clauses(
     section: str, tree: Branch, scope: Scope, consequence: str, write: str = "take it out, or say when it holds"
 ) -> tuple[Clause, ...]:
-    """The named clauses of a section. One without lines would hold of everything, and is reported."""
+    """Return the named clauses of a section. A clause without lines would always match, so it is reported."""
     branch = tree.get_branch(section)
     clauses: list[Clause] = []
     for name, member in branch.list_branches() if branch else ():
@@ -55,7 +55,7 @@ def _compile_clauses(
 
 
 def compile_gate(tree: Branch, scope: Scope) -> tuple[Clause, ...]:
-    """The gates: clauses about the machine, which say nothing of a device."""
+    """Return the preconditions: clauses about the machine. Lines about a device are reported."""
     gates = _compile_clauses("gate", tree, scope, "it would always be open")
     branch = tree.get_branch("gate")
     for name, member in branch.list_branches() if branch else ():

@@ -1,4 +1,4 @@
-"""Groups: which host devices an entry puts together, and the words that this brings."""
+"""Groups: the host devices that an entry combines, and the words for the group members."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from agent.core.language.template import compute_digest
 from agent.scanners import source_kinds
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_DIGITS = 16  # of the digest
+_DIGITS = 16  # length of the digest
 
 
-def declare_parts(tree: Branch, scope: Scope) -> None:
-    """Make each part of the entry's group a word of the scope."""
+def declare_members(tree: Branch, scope: Scope) -> None:
+    """Declare each group member (`group.parts`) as a word of the scope."""
     group = tree.get_branch("group")
     parts = group.get_branch("parts") if group else None
     for name, part in parts.list_branches() if parts else ():
@@ -34,7 +34,7 @@ def declare_parts(tree: Branch, scope: Scope) -> None:
 
 
 def _list_known_words(scope: Scope) -> frozenset[str]:
-    """The words that there are."""
+    """Return the existing words."""
     derived_words = scope.entry_words.list_names() if scope.entry_words else ()
     return frozenset(
         {
@@ -47,7 +47,7 @@ def _list_known_words(scope: Scope) -> frozenset[str]:
 
 
 def compile_group(tree: Branch, scope: Scope) -> Grouping | None:
-    """How the entry puts host devices together; None if it does not, or says so in a way that is reported."""
+    """Return the grouping of an entry, or None. Faults are reported."""
     group = tree.get_branch("group")
     if group is None:
         return None
@@ -77,7 +77,7 @@ def compile_group(tree: Branch, scope: Scope) -> Grouping | None:
 
 
 def _compile_group_words(leaf: Leaf | None, scope: Scope) -> tuple[GroupWord, ...] | None:
-    """The words by which devices are together; none, with findings, if one cannot be that."""
+    """Return the group words, or None. Faults are reported."""
     if leaf is None:
         return ()
     elements = leaf.spot.list_elements(leaf.value)
@@ -109,7 +109,7 @@ def _compile_group_word(spot: FilePosition, value: object, scope: Scope) -> Grou
 
 
 def _digest_group(tree: Branch) -> str:
-    """Of all that says which host devices are together, as it is written."""
+    """Return the digest of all settings that decide the groups, as written."""
     lines: list[str] = []
     for key in ("source", "match", "exclude", "group"):
         node = tree.members.get(key)

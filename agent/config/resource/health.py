@@ -1,4 +1,4 @@
-"""`health`: "healthy while …", each check compiled."""
+"""Checks of an entry (`health.NAME`), compiled."""
 
 from __future__ import annotations
 
@@ -24,21 +24,22 @@ from agent.core.language.template import Template
 from agent.core.language.value import ValueType
 from agent.core.struct import replace
 
-_VFIO_CRITERION = Clause(CHECK, (), Origin("", 0))  # stands for what is asked by a check that is brought
+_VFIO_CRITERION = Clause(CHECK, (), Origin("", 0))  # replaces the criterion of the check of `give.vfio`
 
 
 def compile_health(
-    tree: Branch, scope: Scope, source_every: float | None, vfio_check: Check | None = None
+    tree: Branch, scope: Scope, source_interval: float | None, vfio_check: Check | None = None
 ) -> tuple[Check, ...]:
-    """The checks of an entry, in its order.
+    """Return the checks of an entry, in its order.
 
-    source_every: how often its source is looked at besides its events; None if that is not said.
-    brought: the check that `give.vfio` brings, which says itself what it asks; the entry may say its course.
+    source_interval: the seconds between two reads of its source, besides kernel events. None if not set.
+    vfio_check: the check of `give.vfio`. It has its own criterion. The entry can set its thresholds and the other
+        settings.
     """
     branch = tree.get_branch("health")
     scope.allows_partner_health = True
     compiled_checks = (
-        [_compile_check(name, member, tree, scope, source_every) for name, member in branch.list_branches()]
+        [_compile_check(name, member, tree, scope, source_interval) for name, member in branch.list_branches()]
         if branch
         else []
     )
@@ -59,7 +60,7 @@ def compile_health(
 
 
 def _merge_vfio_check(entry_check: Check, vfio_check: Check) -> Check:
-    """The check that is brought, in the course that the entry says."""
+    """Return the check of `give.vfio` with the settings of the entry."""
     clauses = [condition for condition in (vfio_check.condition, entry_check.condition) if condition is not None]
     lines = tuple(line for clause in clauses for line in clause.lines)
     condition = Clause(clauses[-1].name, lines, clauses[-1].origin) if clauses else None
@@ -74,10 +75,12 @@ def _merge_vfio_check(entry_check: Check, vfio_check: Check) -> Check:
     )
 
 
-def _compile_check(name: str, branch: Branch, tree: Branch, scope: Scope, source_every: float | None) -> Check | None:
+def _compile_check(
+    name: str, branch: Branch, tree: Branch, scope: Scope, source_interval: float | None
+) -> Check | None:
     verb = next(iter(branch.verbs), "")
     if verb not in {"", "holds", "log", "rises", *QUERY_COMPILERS}:
-        return None  # not there yet, which is said of all such keys at once, and they bring words
+        return None  # a key of a later version, reported with all such keys
     report_misplaced_keys(name, branch, scope)
     condition_branch = branch.get_branch("when")
     condition = compile_clause(f"health.{name}.when", condition_branch, scope) if condition_branch else None
@@ -89,7 +92,7 @@ def _compile_check(name: str, branch: Branch, tree: Branch, scope: Scope, source
     scope.allows_partner_health = verb not in {
         "log",
         *QUERY_COMPILERS,
-    }  # whom to ask what, and what to listen for, is said at a look
+    }  # queries and log keys are fixed at a look
     if name == CHECK and _gives_vfio(tree):
         criterion = _compile_vfio_criterion(name, branch, scope)
     elif verb in QUERY_COMPILERS:
@@ -106,7 +109,7 @@ def _compile_check(name: str, branch: Branch, tree: Branch, scope: Scope, source
             leaf is not None
             and _is_several_looks(threshold)
             and verb not in {*QUERY_COMPILERS, "log"}
-            and interval is source_every is None
+            and interval is source_interval is None
         ):
             message = "without every, looks come with events and the sweep: how long two of them take is chance"
             scope.report_warning(
@@ -135,19 +138,21 @@ def _compile_check(name: str, branch: Branch, tree: Branch, scope: Scope, source
 
 
 def _find_partner_joins(criteria: Iterable[object], reason: Template | None, scope: Scope) -> tuple[str, ...]:
-    """The joins of whose partners' health a check speaks."""
+    """Return the joins whose partner health a check uses."""
     words = [line.word for clause in criteria if isinstance(clause, Clause) for line in clause.walk_lines()]
     words += [slot.word for slot in reason.slots] if reason else []
     return scope.entry_words.find_health_joins(words) if scope.entry_words else ()
 
 
 def _is_several_looks(threshold: FailureThreshold | None) -> bool:
-    """Whether it is several looks."""
+    """Return whether the threshold is more than one look."""
     return isinstance(threshold, LookCount) and threshold.number > 1
 
 
 def _compile_vfio_criterion(name: str, branch: Branch, scope: Scope) -> Clause | None:
-    """What stands for what `give.vfio` says that is asked; none, with a finding, if the entry says so itself."""
+    """Return a substitute for the criterion of the check of `give.vfio`. Return None with a finding if the entry has
+    a criterion.
+    """
     for verb in branch.verbs:
         node = branch.get_branch(verb) or branch.get_leaf(verb)
         message = f"health.{name} is the check that give.vfio brings, and says itself what it asks"
@@ -156,7 +161,7 @@ def _compile_vfio_criterion(name: str, branch: Branch, scope: Scope) -> Clause |
 
 
 def _compile_counter(leaf: Leaf | None, scope: Scope) -> CounterCheck | None:
-    """The counter that must not grow; none, with a finding, if it is none."""
+    """Return the counter check, or None. A word that is not a counter is reported."""
     if leaf is None:
         return None
     word = str(leaf.value)
@@ -180,7 +185,7 @@ def _compile_counter(leaf: Leaf | None, scope: Scope) -> CounterCheck | None:
 
 
 def _compile_clause(name: str, branch: Branch, scope: Scope) -> Clause | None:
-    """What has to hold; none, with a finding, if nothing is said."""
+    """Return the clause of `holds`, or None. A missing clause is reported."""
     holds = branch.get_branch("holds")
     if holds is None:
         if scope.has_all_keys and not has_unread_key(branch, "health"):
@@ -193,7 +198,7 @@ def _compile_clause(name: str, branch: Branch, scope: Scope) -> Clause | None:
 
 
 def _gives_vfio(tree: Branch) -> bool:
-    """Whether something is given by VFIO."""
+    """Return whether the entry uses VFIO."""
     give = tree.get_branch("give")
     also = give.get_branch("also") if give else None
     parts = [give, *(branch for _, branch in also.list_branches())] if give and also else [give]
@@ -201,7 +206,7 @@ def _gives_vfio(tree: Branch) -> bool:
 
 
 def _compile_interval(leaf: Leaf | None, scope: Scope) -> float | None:
-    """The seconds between looks."""
+    """Return the seconds between two looks, or None."""
     value = parse_duration(leaf.value) if leaf and isinstance(leaf.value, str) else None
     if leaf is not None and value is not None and value < MIN_INTERVAL:
         message = f"how often to look is {MIN_INTERVAL:g} s at least: each time costs a look at the device"
@@ -210,7 +215,7 @@ def _compile_interval(leaf: Leaf | None, scope: Scope) -> float | None:
 
 
 def _compile_failure_threshold(leaf: Leaf | None, verb: str, scope: Scope) -> FailureThreshold:
-    """What it takes to fail."""
+    """Return the failure threshold (`trip`)."""
     event_rate = compile_event_rate(leaf, scope) if verb in {"log", "rises"} else None
     if event_rate is not None or verb == "log":
         return event_rate or ONE_LOOK
@@ -218,7 +223,7 @@ def _compile_failure_threshold(leaf: Leaf | None, verb: str, scope: Scope) -> Fa
 
 
 def _compile_threshold(leaf: Leaf | None, scope: Scope) -> LookThreshold:
-    """What it takes to turn; one look unless said."""
+    """Return a threshold. The default is one look."""
     if leaf is None:
         return ONE_LOOK
     number = parse_looks(leaf.value)
@@ -233,7 +238,7 @@ def _compile_threshold(leaf: Leaf | None, scope: Scope) -> LookThreshold:
 
 
 def _compile_recovery_threshold(branch: Branch, verb: str, scope: Scope) -> LookThreshold | None:
-    """What it takes to be healthy again; None if a person has to say so."""
+    """Return the recovery threshold (`recover`). None: an administrator must clear the failure."""
     leaf = branch.get_leaf("recover")
     latched = branch.is_on("latch")
     if leaf is not None and latched:

@@ -1,4 +1,4 @@
-"""What is asked of the machine, and of no device: `gate`, and `prepare` with its `when`."""
+"""Conditions about the machine, not about a device: `gate`, and `prepare` with its `when`."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from agent.config.scope import Scope
 
 
 def is_host_word(address: str) -> bool:
-    """Whether that is said of the machine: a word of `host`, an option, a path from the root."""
+    """Return whether an address is about the machine: a word of `host`, an option, or an absolute path."""
     return address.startswith(("host.", "options.", "/"))
 
 
 def report_device_words(subject: str, clause: Branch, scope: Scope, write: str) -> None:
-    """Report the lines of a clause that are of a device."""
+    """Report the lines of a clause that are about a device."""
     for address, node in clause.members.items():
         if isinstance(node, Leaf) and not is_host_word(address):
             message = f"{subject} is about the machine: host.…, options.…, or a path from the root"

@@ -1,4 +1,4 @@
-"""Ids: by which texts a device is known, and whether the kernel would deal them anew."""
+"""Templates of device IDs, with warnings for words that the kernel can assign to another device."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agent.core.language.template import parse
 from agent.core.language.value import ValueType
 from agent.scanners import source_kinds
 
-# Words whose value is dealt anew, and when.
+# Words whose value the kernel can assign to another device, and when.
 _REASSIGNED_WORDS = {
     "minor": "at each driver load",
     "major": "at each driver load",
@@ -25,17 +25,21 @@ _REASSIGNED_WORDS = {
     "devnum": "at each plug",
     "group": "at each boot",
 }
-# Of USB, what begins with the number of a bus; an alternative before it that says which controller it is goes first.
+# USB words that begin with a bus number. They are safe after a template with the location of the controller.
 _BUS_WORDS = frozenset({"port", "hub"})
-_REASSIGNED_NAMES = frozenset({"subsystem", "net", "infiniband", "drm", "auxiliary"})  # sources of names dealt so
+_REASSIGNED_NAMES = frozenset(
+    {"subsystem", "net", "infiniband", "drm", "auxiliary"}
+)  # sources whose names the kernel assigns in order of appearance
 _SINGLE_VALUE_HINT = "make it a word of one value, by let"
-_NAMES = frozenset({"name", "node", "below_dev"})  # the kernel's names; of some sources numbered as things appear
+_NAMES = frozenset(
+    {"name", "node", "below_dev"}
+)  # names of the kernel; some sources number them in order of appearance
 
 
 def compile_ids(tree: Branch, scope: Scope, spot: FilePosition, *, required: bool) -> tuple[CompiledTemplate, ...]:
-    """The alternatives for a device's id, best first: the entry's own, else the source's.
+    """Return the templates of a device ID, best first. The default is that of the source.
 
-    `demanded`: that there is none at all is a mistake; it stands at `spot`.
+    required: an entry without any template is a fault, reported at `spot`.
     """
     leaf = tree.get_leaf("id")
     if leaf is None:
@@ -72,7 +76,7 @@ def compile_ids(tree: Branch, scope: Scope, spot: FilePosition, *, required: boo
 
 
 def compute_shortest_id(ids: tuple[CompiledTemplate, ...], source: Source) -> int:
-    """The fewest characters that an id can have: the least that its words can say."""
+    """Return the smallest number of characters of an ID: the literal text and the shortest values of its words."""
     if not ids:
         return 1
     return max(1, min(_compute_length(template, source) for template in ids))
@@ -81,7 +85,7 @@ def compute_shortest_id(ids: tuple[CompiledTemplate, ...], source: Source) -> in
 def _make_default_ids(
     tree: Branch, scope: Scope, spot: FilePosition, *, required: bool
 ) -> tuple[CompiledTemplate, ...]:
-    """The ids that a source has by itself."""
+    """Return the default ID templates of the source."""
     if scope.source is None:
         return ()
     texts = source_kinds.get_default_ids(scope.source.kind)
@@ -105,14 +109,16 @@ def _find_signatures(text: str, source: Source) -> tuple[WordSignature, ...]:
 
 
 def _find_pattern_position(leaf: Leaf, pattern: str) -> FilePosition:
-    """Where a pattern of a node source was written."""
+    """Return the file position of a pattern of a node source."""
     node = leaf.value["node"] if isinstance(leaf.value, dict) else None
     spot = leaf.spot.get_child("node")
     return spot.get_child(node.index(pattern)) if isinstance(node, list) else spot
 
 
 def _warn_of_unstable_words(template: CompiledTemplate, scope: Scope, *, has_location: bool) -> None:
-    """Warn of the words that are dealt anew. `placed`: an alternative before this says the place."""
+    """Warn of words that the kernel can assign to another device. has_location: an earlier template contains the
+    location.
+    """
     source = scope.source
     if source is None:
         return
@@ -120,7 +126,7 @@ def _warn_of_unstable_words(template: CompiledTemplate, scope: Scope, *, has_loc
     derived_words = frozenset(scope.entry_words.list_names() if scope.entry_words else ())
     for slot in template.template.slots:
         if slot.word in derived_words:
-            continue  # it only has the name of one that is
+            continue  # a derived word with the name of such a word
         relation, _, word = slot.word.rpartition(".")
         reassignment = _REASSIGNED_WORDS.get(word)
         if word in _BUS_WORDS and not has_location and (relation or source.kind).rpartition(".")[2] == "usb":
@@ -140,7 +146,7 @@ def _warn_of_unstable_words(template: CompiledTemplate, scope: Scope, *, has_loc
 
 
 def _find_stable_id(source: Source) -> str:
-    """An id of the source that stays; empty if it has none by itself."""
+    """Return a default template of the source that stays the same, or an empty string."""
     texts = () if find_unstable_pattern(source) else source_kinds.get_default_ids(source.kind)
     return texts[0] if texts else ""
 

@@ -1,4 +1,4 @@
-"""`health.NAME.log`: a pattern of kernel-log lines, and clauses over what it takes."""
+"""Kernel log checks (`health.NAME.log`): the pattern of the lines, and clauses about the captured values."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from agent.core.language.template import has_control
 from agent.core.language.value import ValueType
 from agent.core.struct import replace
 
-MOST_EVENTS = 1000  # events in a window, for each of which something is remembered
+MOST_EVENTS = 1000  # events in a window; the agent stores each of them
 
 
 def compile_log(name: str, branch: Branch, scope: Scope, recover: LookThreshold | None) -> tuple[Log | None, Scope]:
-    """What a check listens for, and the scope of what it says: with what is taken. None, with findings, if something
-    is wrong with it.
+    """Return the kernel log check, and the scope of its reason with the captured words. Return None with findings
+    for a fault.
     """
     report_look_keys(branch, scope)
     leaf = branch.get_leaf("log")
@@ -53,7 +53,7 @@ _CLAUSES = ("only", "ignore", "latch")
 
 
 def compile_event_rate(leaf: Leaf | None, scope: Scope) -> EventRate | None:
-    """Events in a window; none if that is something else. One is as many as there are without saying."""
+    """Return the number of events in a window, or None for another form. Without a value, one event is enough."""
     if leaf is None or not isinstance(leaf.value, str) or re.fullmatch(EVENTS, leaf.value) is None:
         return None
     number, _, window = leaf.value.partition(" in ")
@@ -115,7 +115,7 @@ def _compile_pattern(spot: FilePosition, text: str, scope: Scope) -> LogPattern 
 def _compile_brace(
     spot: FilePosition, written: tuple[str, str | None, int, int], earlier_braces: list[Brace], scope: Scope
 ) -> Brace | None:
-    """A brace of the pattern; none, with a finding, if something is wrong with it."""
+    """Return a brace of the pattern, or None. Faults are reported."""
     word, kind, at, length = written
     mark = TextPiece(at + 1, len(word))
     kinds = {value_type.value: value_type for value_type in KINDS}
@@ -144,7 +144,7 @@ def _compile_brace(
 
 
 def _find_capture_fault(word: str, kind: str, earlier_braces: list[Brace], scope: Scope) -> tuple[str, str, str] | None:
-    """What is wrong with a brace that takes: code, message, and what to write."""
+    """Return the fault of a capture: code, message and fix. Return None without a fault."""
     kinds = [value_type.value for value_type in KINDS]
     if kind not in kinds:
         return "type", f"{{{word}:{kind}}}: what is taken is {', '.join(kinds)}", f"write {{{word}:text}}"
@@ -158,7 +158,7 @@ def _find_capture_fault(word: str, kind: str, earlier_braces: list[Brace], scope
 
 
 def report_look_keys(branch: Branch, scope: Scope) -> None:
-    """Report what is said as if a line of the log were looked for: it comes."""
+    """Report keys that only make sense for looks. The kernel sends log lines by itself."""
     for key, hint in (("every", "take it out"), ("trip", 'write events in a window: "3 in 10m"')):
         leaf = branch.get_leaf(key)
         if leaf is not None and (key == "every" or (compile_event_rate(leaf, scope) is None and leaf.value != 1)):

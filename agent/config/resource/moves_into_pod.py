@@ -1,16 +1,18 @@
-"""`moves_into_pod`: that devices leave the host's view for the pods that hold them, and what tells of it."""
+"""Devices that move into a pod (`moves_into_pod`), and the words that change when they do."""
 
 from __future__ import annotations
 
 from agent.config.merge.config_tree import Branch
 from agent.config.scope import Scope
 
-_MOVABLE_SOURCES = frozenset({"net", "infiniband", "subsystem"})  # sources whose devices are in a network namespace
-_CARRIED_WORDS = ("netdev.name", "rdma.name")  # of what other devices carry, these are
+_MOVABLE_SOURCES = frozenset({"net", "infiniband", "subsystem"})  # their devices belong to a network namespace
+_CARRIED_WORDS = ("netdev.name", "rdma.name")  # devices below other devices that belong to a network namespace
 
 
 def compile_moves(tree: Branch, scope: Scope) -> tuple[str, ...] | None:
-    """The words that tell of what moves; none if that is the device itself, None if nothing does."""
+    """Return the words about what moves. An empty tuple means that the device itself moves. None means that nothing
+    moves.
+    """
     leaf = tree.get_leaf("moves_into_pod")
     if leaf is None or leaf.value is not True or scope.source is None:
         return None

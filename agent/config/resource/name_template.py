@@ -1,4 +1,4 @@
-"""The name of an entry's resource: its own, perhaps with words, or that of the entry it adds to."""
+"""The resource name of an entry: constant, with words, or the name of the entry in `adds_to`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,12 @@ from agent.core.language.template import Template
 
 
 class NameTemplate(NamedTuple):
-    """A resource's name: as written, parsed if it has words, and whether the entry only adds to it."""
+    """A resource name.
+
+    name: the name as written.
+    template: the name, parsed, if the name has words.
+    is_addition: the entry adds devices to the resource of another entry.
+    """
 
     name: str
     template: Template | None = None
@@ -24,12 +29,12 @@ class NameTemplate(NamedTuple):
 
 
 def get_name_leaf(tree: Branch) -> Leaf | None:
-    """What says the name: `name` or `adds_to`, of which a sentence has one."""
+    """Return the value of `name` or `adds_to`. An entry has only one of them."""
     return tree.get_leaf("name") or tree.get_leaf("adds_to")
 
 
 def compile_name(tree: Branch, scope: Scope) -> NameTemplate | None:
-    """The name, if the kubelet takes it."""
+    """Return the name, or None if the kubelet rejects it. Faults are reported."""
     leaf = get_name_leaf(tree)
     if leaf is None:
         return None
@@ -50,7 +55,7 @@ def compile_name(tree: Branch, scope: Scope) -> NameTemplate | None:
 
 
 def _compile_with_words(leaf: Leaf, name: str, scope: Scope, *, adds: bool) -> NameTemplate | None:
-    """A name with words of the device, which may stand behind the "/" only."""
+    """Return a name with words of the device. Words can only follow the "/"."""
     template = compile_template(leaf.spot, name, scope, "a resource's name")
     if template is None:
         return None
@@ -78,10 +83,10 @@ def _compile_with_words(leaf: Leaf, name: str, scope: Scope, *, adds: bool) -> N
 def warn_of_unstable_name(
     name_template: NameTemplate | None, tree: Branch, derived_words: Mapping[str, DerivedWord], scope: Scope
 ) -> None:
-    """Warn of a name that says something else while a word of it is not there yet: at boot its devices are
-    under one name, then under another, and what a pod holds by then is Unhealthy.
+    """Warn of a name that changes when one of its words gets a value.
 
-    `else` beside `by` is for what was read and the map has not.
+    At boot, its devices would have one name first and another name later. The devices that a pod uses by then would
+    become Unhealthy. `else` beside `by` is safe, because it replaces a missing map key.
     """
     let = tree.get_branch("let")
     if name_template is None or name_template.template is None or let is None:

@@ -1,4 +1,4 @@
-"""`prepare` and `prestart`, compiled: programs that are run for the machine, and for a device of a container."""
+"""Programs of an entry: `prepare` for the machine, and `prestart` for a device of a container."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from agent.core.entry.program import START_SECONDS, Program
 from agent.core.language.clause import Clause
 
 TIMEOUT = "5s"
-_PREPARE_LIMIT = "10m"  # for a program of the machine, which nobody waits for but its entry
+_PREPARE_LIMIT = "10m"  # limit of a program of the machine; only its entry waits for it
 _SECTIONS = {"prepare": _PREPARE_LIMIT, "prestart": f"{START_SECONDS:g}s"}
 
 
 def compile_programs(section: str, tree: Branch, scope: Scope) -> tuple[Program, ...]:
-    """The programs of a section, in its order; what is wrong with them is reported."""
+    """Return the programs of a section, in order. Faults are reported."""
     branch = tree.get_branch(section)
     if branch is None:
         return ()
@@ -52,7 +52,7 @@ def _compile_program(section: str, name: str, member: Branch, scope: Scope) -> P
 
 
 def _has_known_words(section: str, template: CompiledTemplate, scope: Scope) -> bool:
-    """Whether the words of an argument are known when it is run."""
+    """Return whether the words of an argument have values when the program runs."""
     for slot in template.template.slots:
         mark = TextPiece(slot.at + 1, len(slot.word))
         if section == "prepare" and not is_host_word(slot.word):

@@ -1,4 +1,4 @@
-"""The checks that ask somebody else than the kernel's files: `run`, `socket`, `probe`."""
+"""Checks with a query to a program, a service or a probe: `run`, `socket`, `probe`."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _compile_probe(branch: Branch, scope: Scope, interval: float | None) -> Quer
 
 
 def _compile_timeout(branch: Branch, scope: Scope) -> float:
-    """For how long an answer is waited for."""
+    """Return the timeout of a query in seconds."""
     leaf = branch.get_leaf("timeout")
     value = parse_duration(leaf.value) if leaf and isinstance(leaf.value, str) else DEFAULT_TIMEOUT_S
     if leaf is not None and not value:
@@ -91,7 +91,7 @@ def _compile_timeout(branch: Branch, scope: Scope) -> float:
 
 
 def report_misplaced_keys(name: str, branch: Branch, scope: Scope) -> None:
-    """Report keys that go with another verb than the check has."""
+    """Report keys that belong to another verb than that of the check."""
     timeout, interval = branch.get_leaf("timeout"), branch.get_leaf("every")
     if timeout is not None and branch.verbs and not set(branch.verbs) & _TIMED:
         message = f"health.{name} waits for nobody, so there is nothing to time out"

@@ -1,4 +1,4 @@
-"""Shares: how many containers may have one device, and whether the kubelet can be told of them."""
+"""Shares (`replicas`): how many containers can share one device. The device list of the kubelet limits the number."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from agent.core.lists.build_lists import MAX_LIST_BYTES
 
 
 class Shares(NamedTuple):
-    """Into how many a device is divided: always, or by a word; None both where it is whole."""
+    """The number of shares of a device: constant, or by a word. Both are None if a device has no shares."""
 
     number: int | None = None
     share_map: ShareMap | None = None
@@ -25,7 +25,7 @@ class Shares(NamedTuple):
 
 
 def compile_shares(tree: Branch, scope: Scope, ids: tuple[CompiledTemplate, ...]) -> Shares:
-    """The shares of each device, which is whole with `replicas = 1` and only with that."""
+    """Return the shares of each device. `replicas = 1` means no shares."""
     branch = tree.get_branch("replicas")
     if branch is None:
         return Shares()
@@ -62,7 +62,7 @@ def _compile_count(leaf: Leaf, scope: Scope, subject: str) -> int | None:
 
 
 def _compile_suffix(leaf: Leaf | None, scope: Scope) -> str:
-    """What stands between an id and the number of a share. It begins with what no id can have."""
+    """Return the text between device ID and share number. It begins with text that no device ID contains."""
     if leaf is None:
         return SHARE_MARK
     if isinstance(leaf.value, str) and SHARE_SUFFIX.fullmatch(leaf.value):
@@ -73,7 +73,7 @@ def _compile_suffix(leaf: Leaf | None, scope: Scope) -> str:
 
 
 def _compile_share_map(branch: Branch, scope: Scope) -> ShareMap | None:
-    """The shares by what a word says."""
+    """Return the number of shares by the value of a word, or None. Faults are reported."""
     leaf, table = branch.get_leaf("by"), branch.get_branch("map")
     if leaf is None or not isinstance(leaf.value, str):
         return None
@@ -124,7 +124,7 @@ def _compile_share_map(branch: Branch, scope: Scope) -> ShareMap | None:
 
 
 def _canonicalize_key(key: str, kind: ValueType, node: Leaf, scope: Scope) -> str | None:
-    """A key of the map as the word says it: keys are text, whatever the word is."""
+    """Return a key of the map in canonical form, or None. Keys of TOML are text for words of every type."""
     written: object = key
     if kind is ValueType.INT and key.removeprefix("-").isdecimal():
         written = int(key)
@@ -140,7 +140,7 @@ def _canonicalize_key(key: str, kind: ValueType, node: Leaf, scope: Scope) -> st
 def _check_list_size(
     leaf: Leaf | None, count: int, scope: Scope, ids: tuple[CompiledTemplate, ...], suffix: str
 ) -> bool:
-    """Whether the kubelet can be told of so many shares; what is wrong with them is reported."""
+    """Return whether the device list of the kubelet has room for the shares. Faults are reported."""
     if leaf is None or count == 1:
         return True
     length = compute_shortest_id(ids, scope.source) if scope.source else 1
@@ -159,12 +159,12 @@ def _check_list_size(
 
 
 def compute_share_bytes(id_length: int, count: int) -> int:
-    """Bytes of one share in the kubelet's list, for ids of that length in that many shares."""
+    """Return the bytes of one share in the device list, for this ID length and number of shares."""
     return compute_device_bytes(min(ID_LIMIT, id_length + len(f"{SHARE_MARK}{count}")))
 
 
 def compute_most_shares(id_length: int, devices: int = 1) -> int:
-    """The most shares of so many devices that one list can hold."""
+    """Return the largest number of shares of each device that one list can contain."""
     limit = MAX_LIST_BYTES // (devices * compute_share_bytes(id_length, 1))
     while devices * limit * compute_share_bytes(id_length, limit) > MAX_LIST_BYTES:
         limit = min(limit - 1, MAX_LIST_BYTES // (devices * compute_share_bytes(id_length, limit)))

@@ -1,4 +1,4 @@
-"""What is said of a resource as a whole: slots, limits, topology, how many devices are expected."""
+"""Settings of a whole resource: slots, limits, topology, expected number of devices."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ SLOT_ID = "{resource|digest:8}-{n}"
 
 
 def compile_slots(tree: Branch, scope: Scope, *, has_name_words: bool) -> Slots | None:
-    """The shares of all devices together. `words`: the resource's name has some, so that an id has to say which."""
+    """Return the slots of the resource, or None. has_name_words: the resource name has words, so the slot ID must
+    contain the name.
+    """
     branch = tree.get_branch("slots")
     if branch is None:
         return None
     leaf = branch.get_leaf("count")
-    if leaf is None or not isinstance(leaf.value, int):  # any other value was reported where it was read
+    if leaf is None or not isinstance(leaf.value, int):  # other values were reported when they were read
         if scope.has_all_keys:
             scope.report(branch.spot.make_error("missing", "slots has no count", "add count = 8", mark="key"))
         return None
@@ -40,7 +42,7 @@ def compile_slots(tree: Branch, scope: Scope, *, has_name_words: bool) -> Slots 
 
 
 def compile_limit(tree: Branch) -> Limit:
-    """What one container may have together; its values are judged where they are written out."""
+    """Return the limits of one container. Their values were checked when they were read."""
     branch = tree.get_branch("limit")
     if branch is None:
         return Limit()
@@ -50,13 +52,13 @@ def compile_limit(tree: Branch) -> Limit:
 
 
 def compile_expect(tree: Branch) -> int | None:
-    """How many devices should be there."""
+    """Return the expected number of devices, or None."""
     leaf = tree.get_leaf("expect")
     return leaf.value if leaf is not None and isinstance(leaf.value, int) else None
 
 
 def compile_topology(tree: Branch, scope: Scope) -> str | tuple[int, ...]:
-    """The word that says a device's NUMA node, or the nodes."""
+    """Return the word of the NUMA node, or the nodes."""
     leaf = tree.get_leaf("topology")
     if leaf is None:
         return "numa"

@@ -1,1 +1,1 @@
-"""The words that an entry brings with it, compiled: options, captures, `let`, `join`."""
+"""The compilers of words that an entry defines: options, captures, `let`, `join`."""

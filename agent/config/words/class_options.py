@@ -1,4 +1,4 @@
-"""Options: what a class asks of its user, and what an entry answers; words that are the same for every device."""
+"""Options: parameters of a class that the entry sets. Their values are equal for all devices."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _DOMAINS = ("one_of", "some_of", "type")
 
 
 class _Domain(Struct):
-    """What an option may be: a value of `kind`; where there are choices one of them, or with `some` several."""
+    """The values that an option accepts: a value of `kind`, or one of `choices`. is_list: several of the choices."""
 
     kind: ValueType
     choices: tuple[str, ...] = ()
@@ -27,9 +27,9 @@ class _Domain(Struct):
 
 
 def compile_options(tree: Branch, scope: Scope, spot: FilePosition, *, required: bool) -> dict[str, Constant]:
-    """The options that have a value, by the word they are; all that are declared become words of the scope.
+    """Return the options that have a value, by word. All declared options become words of the scope.
 
-    `demanded`: that one has no value at all is a mistake; it stands at `spot`.
+    required: an option without a value is a fault, reported at `spot`.
     """
     branch = tree.get_branch("options")
     declared = [name for name, option in branch.list_branches() if _is_declared(option)] if branch else []
@@ -60,7 +60,7 @@ def _is_declared(option: Branch) -> bool:
 
 
 def _find_domain(name: str, option: Branch, declared: Sequence[str], scope: Scope) -> _Domain | None:
-    """What a declaration allows; none, with a finding, if it is none."""
+    """Return the values that an option accepts, or None. Faults of its declaration are reported."""
     if not _is_declared(option):
         if scope.has_all_keys:
             message = f"no class that is used here has an option {name}"
@@ -102,7 +102,7 @@ def _compile_domain(leaf: Leaf, scope: Scope) -> _Domain:
 
 
 def _compile_value(leaf: Leaf | None, domain: _Domain, scope: Scope) -> Value | None:
-    """The value that a leaf says; none, with a finding, if the option cannot be that."""
+    """Return the value of an option, or None. A value outside the domain is reported."""
     if leaf is None:
         return None
     if not domain.is_list:
@@ -135,5 +135,5 @@ def _compile_scalar(spot: FilePosition, value: object, domain: _Domain, scope: S
 
 
 def _get_position(option: Branch) -> FilePosition:
-    """Where an option is said, as near as can be."""
+    """Return the best file position of an option."""
     return (option.get_leaf("value") or option.get_leaf("default") or Leaf(None, option.spot)).spot

@@ -1,4 +1,4 @@
-"""The own words of one entry: what its source's pattern takes and its `let`, each compiled once it is wanted."""
+"""The derived words of one entry: captures of its source pattern, `let` and `join`. Each is compiled at first use."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _RESERVED = frozenset(
 
 
 _HEALTH_WORDS = {HEALTHY: ValueType.BOOL, REASON: ValueType.TEXT}
-_HEALTH_SECTIONS = ("health", "wait", "give")  # sections in which it may be spoken of that
+_HEALTH_SECTIONS = ("health", "wait", "give")  # sections that can use partner health
 
 
 class _Declaration(NamedTuple):
@@ -45,10 +45,10 @@ class _Declaration(NamedTuple):
 
 
 class EntryDerivedWords:
-    """See `agent.config.scope.OwnWords`."""
+    """The derived words of an entry; see `agent.config.scope.EntryWordScope`."""
 
     def __init__(self, tree: Branch, scope: Scope, constants: Mapping[str, DerivedWord]) -> None:
-        """`constants`: the options, which the words of its partners have too."""
+        """Declare the words of an entry. constants: its options, which are also words of its partners."""
         self._scope = scope
         self._constants = constants
         self._health_sections = [
@@ -77,7 +77,7 @@ class EntryDerivedWords:
                 self._join_branches[name] = branch
 
     def find_signature(self, word: str) -> WordSignature | None:
-        """What is known of an own word; none if there is no such."""
+        """Return the signature of a derived word, or None."""
         declared = self._declarations.get(word)
         if declared is None:
             return None
@@ -93,11 +93,11 @@ class EntryDerivedWords:
         return ANYTHING if compiled_word is None else compiled_word.signature
 
     def is_joined(self, word: str) -> bool:
-        """Whether it is a word of a partner."""
+        """Return whether a word is a word of a partner."""
         return _split_head(word)[0] in self._join_branches
 
     def find_partner_signature(self, spot: FilePosition, word: str, mark: FindingMark) -> WordSignature | None:
-        """What is known of a word of a partner; none, with a finding, if that has none such."""
+        """Return the signature of a word of a partner, or None. An unknown word is reported."""
         head, rest = _split_head(word)
         compiled_join = self._compile_join(head)
         if compiled_join is None:
@@ -126,7 +126,7 @@ class EntryDerivedWords:
         return signature
 
     def find_health_joins(self, words: Iterable[str]) -> tuple[str, ...]:
-        """The joins of whose partners' health these words are."""
+        """Return the joins whose partner health these words use."""
         derived_words = (
             compiled_word.derived_word
             for word in words
@@ -139,7 +139,7 @@ class EntryDerivedWords:
         )
 
     def split_join_path(self, path: str) -> tuple[Join, str] | None:
-        """The join that a path begins with and what of it is the partner's; none if there is none to look through."""
+        """Return the join at the beginning of a path and the path of the partner. Return None without such a join."""
         head, rest = _split_head(path)
         compiled_join = self._compile_join(head) if head in self._join_branches else None
         if compiled_join is None or (
@@ -149,7 +149,7 @@ class EntryDerivedWords:
         return compiled_join.join, rest
 
     def _compile_join(self, name: str) -> join_compiler.CompiledJoin | None:
-        """A join, compiled once it is wanted."""
+        """Return a join, compiled at first use, or None."""
         if name in self._open_names:
             way = " → ".join((*self._open_names[self._open_names.index(name) :], name))
             spot = self._join_branches[name].spot
@@ -165,13 +165,13 @@ class EntryDerivedWords:
         return self._joins[name]
 
     def _make_partner(self, name: str) -> join_compiler.Partner:
-        """How the words of a partner are made, and whether anybody speaks of its health."""
+        """Return how the words of a partner are compiled, and whether the entry uses its health."""
         return join_compiler.Partner(
             EntryDerivedWords, needs_health=any(_mentions_health(branch, name) for branch in self._health_sections)
         )
 
     def compile_path(self, spot: FilePosition, written: str, mark: FindingMark) -> WordSignature | None:
-        """What is known of a path with words in it, which is an own word by its text."""
+        """Return the signature of a path with words in it. The text of the path is the name of the derived word."""
         if written not in self._compiled_words:
             word_path = self._compile_for_member(lambda: compile_path(spot, written, self._scope, mark))
             if word_path is None:
@@ -188,16 +188,16 @@ class EntryDerivedWords:
         return compiled_word.signature if compiled_word else None
 
     def list_names(self) -> tuple[str, ...]:
-        """All of them, as they are written."""
+        """Return the names of all words and joins, as written."""
         return (*self._declarations, *self._join_branches)
 
-    def joins(self) -> tuple[Join, ...]:
-        """All joins that could be compiled, used or not."""
+    def list_joins(self) -> tuple[Join, ...]:
+        """Return all joins without faults, used or not."""
         compiled_joins = [self._compile_join(name) for name in self._join_branches]
         return tuple(compiled_join.join for compiled_join in compiled_joins if compiled_join is not None)
 
-    def all(self) -> dict[str, DerivedWord]:
-        """All that could be compiled, used or not, with whatever is wrong with them reported."""
+    def compile_all(self) -> dict[str, DerivedWord]:
+        """Return all words without faults, used or not. All faults are reported."""
         for word in self._declarations:
             self.find_signature(word)
         for name in self._join_branches:
@@ -209,7 +209,7 @@ class EntryDerivedWords:
         }
 
     def _compile_for_member(self, make: Callable[[], _T]) -> _T:
-        """What is made of words of one host device; with which others it is together is not known to it."""
+        """Compile words of one host device. Such words cannot use the group of the device."""
         judging, self._scope.is_before_grouping = self._scope.is_before_grouping, True
         leaning, self._scope.allows_partner_health = self._scope.allows_partner_health, False
         granting, self._scope.is_reread_at_grant = self._scope.is_reread_at_grant, False
@@ -222,7 +222,7 @@ class EntryDerivedWords:
         return result
 
     def _is_free_name(self, name: str, spot: FilePosition, mark: FindingMark = "key") -> bool:
-        """Whether a word may have that name."""
+        """Return whether a word can have this name. Faults are reported."""
         if not _WORD.fullmatch(name):
             write = f"write {re.sub('[^A-Za-z0-9_]', '_', name)}"
             self._scope.report(spot.make_error("type", "a word is letters, digits and _", write, mark="key"))
@@ -235,7 +235,7 @@ class EntryDerivedWords:
 
 
 def _list_captures(leaf: Leaf | None, source: Source | None) -> Iterator[tuple[Capture, FilePosition, TextPiece]]:
-    """What the patterns of a source take, and where each was written."""
+    """Yield the captures of the patterns of a source, with their file positions."""
     if leaf is None or source is None or source.kind not in {"node", "dir"} or not isinstance(leaf.value, dict):
         return
     for spot, item in leaf.spot.get_child(source.kind).list_elements(leaf.value[source.kind]):
@@ -246,7 +246,7 @@ def _list_captures(leaf: Leaf | None, source: Source | None) -> Iterator[tuple[C
 
 
 def _mentions_health(branch: Branch, name: str) -> bool:
-    """Whether anything below a section is about the health of a partner."""
+    """Return whether a section uses the health of a partner."""
     words = {f"{name}.{HEALTHY}", f"{name}.{REASON}"}
     for key, node in branch.members.items():
         if key in words or (isinstance(node, Branch) and _mentions_health(node, name)):
@@ -257,7 +257,9 @@ def _mentions_health(branch: Branch, name: str) -> bool:
 
 
 def _split_head(word: str) -> tuple[str, str]:
-    """The name of a join that a word may begin with, and what follows as it is written of the partner."""
+    """Return the first part of a word, which can be the name of a join, and the rest as a word or path of the
+    partner.
+    """
     end = next((at for at, letter in enumerate(word) if letter in "./"), len(word))
     mark, rest = word[end : end + 1], word[end + 1 :]
     return word[:end], f"./{rest}" if mark == "/" else rest

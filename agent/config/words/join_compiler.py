@@ -1,4 +1,4 @@
-"""`join`: "its NAME is the … whose …", compiled to where its partner is looked for and by what that is known."""
+"""Joins (`join.NAME`), compiled to a partner pool and the words by which the partner is found."""
 
 from __future__ import annotations
 
@@ -21,47 +21,47 @@ from agent.core.entry.resource_spec import Source
 from agent.core.language.clause import Clause
 from agent.core.struct import Struct, replace
 
-# What is taken over of a class that is joined.
+# Keys of a class that a join uses.
 _CLASS_KEYS = frozenset(("source", "let", "join", "options", "probe", "health", "wait", "gate", "give"))
 _WRITE = 'write for example source = "pci"'
 
 
 class PartnerWords(EntryWordScope, Protocol):
-    """The own words of a partner."""
+    """The derived words of a partner."""
 
-    def all(self) -> dict[str, DerivedWord]:
-        """All that could be compiled."""
+    def compile_all(self) -> dict[str, DerivedWord]:
+        """Return all words without faults."""
 
-    def joins(self) -> tuple[Join, ...]:
-        """Its joins."""
+    def list_joins(self) -> tuple[Join, ...]:
+        """Return its joins."""
 
 
 class WordScopeFactory(Protocol):
-    """Makes the own words of a tree."""
+    """A function that makes the derived words of a configuration tree."""
 
     def __call__(self, tree: Branch, scope: Scope, constants: Mapping[str, DerivedWord]) -> PartnerWords:
-        """The own words of that tree in that scope."""
+        """Return the derived words of the tree in the scope."""
 
 
 class Partner(Struct):
-    """How the own words of a partner are made, and whether anybody speaks of its health."""
+    """How the words of a partner are compiled, and whether its health is used."""
 
     make_scope: WordScopeFactory
     needs_health: bool
 
 
 class CompiledJoin(Struct):
-    """A join, and the scope in which the words of its partner are."""
+    """A join, and the scope of the words of its partner."""
 
     join: Join
     scope: Scope
-    has_health_words: bool  # it has `healthy` and `reason`: it is of a class
+    has_health_words: bool  # the partner is of a class, so it has the words `healthy` and `reason`
 
 
 def compile_join(
     name: str, branch: Branch, scope: Scope, constants: Mapping[str, DerivedWord], partner: Partner
 ) -> CompiledJoin | None:
-    """The join that `join.NAME` is; none, with findings, if something is wrong with it."""
+    """Return the join of a `join.NAME` table, or None. Faults are reported."""
     if not branch.verbs:
         scope.report(branch.spot.make_error("missing", f"join.{name} does not say where to look", _WRITE, mark="key"))
         return None
@@ -113,7 +113,7 @@ def compile_join(
     on = compile_equal_words(branch.get_leaf("on"), scope, inner)
     match = branch.get_branch("match")
     clause = compile_clause(f"join.{name}.match", match, inner) if match else Clause("match", (), branch.spot.origin)
-    derived_words = {**constants, **words.all()}
+    derived_words = {**constants, **words.compile_all()}
     if on is None or any(finding.severity is Severity.ERROR for finding in scope.findings[finding_count:]):
         return None
     pool = PartnerPool(
@@ -121,7 +121,7 @@ def compile_join(
         tuple(partner_key for partner_key, _ in on),
         clause,
         derived_words,
-        words.joins(),
+        words.list_joins(),
         below,
         partner_checks,
     )
@@ -130,7 +130,7 @@ def compile_join(
 
 
 def _build_tree(verb: str, branch: Branch, scope: Scope) -> Branch | None:
-    """What is said of the partner: its source, and its words."""
+    """Return the configuration tree of the partner: its source and its words."""
     spot = branch.spot
     leaf = branch.get_leaf(verb)
     value = leaf.value if leaf else None
@@ -164,7 +164,7 @@ def _build_tree(verb: str, branch: Branch, scope: Scope) -> Branch | None:
 def _merge_class(
     spot: FilePosition, name: str, sentence: MergedEntry, join_tree: Branch, scope: Scope
 ) -> Branch | None:
-    """What a class, or an entry, says of its devices, with what the join says besides."""
+    """Return the tree of a class or an entry, with the additions of the join."""
     if name in scope.join_path:
         way = " → ".join((*scope.join_path[scope.join_path.index(name) :], name))
         scope.report(
@@ -176,7 +176,9 @@ def _merge_class(
 
 
 def compile_equal_words(leaf: Leaf | None, scope: Scope, inner: Scope) -> list[tuple[PartnerKey, str]] | None:
-    """Which words of the partner are equal to which of ours; all may be one's partner where nothing is said."""
+    """Return the pairs of equal words of partner and device. Without pairs, each device of the pool can be the
+    partner.
+    """
     pairs: list[tuple[PartnerKey, str]] = []
     if leaf is None or not isinstance(leaf.value, dict):
         return pairs
@@ -203,5 +205,5 @@ def compile_equal_words(leaf: Leaf | None, scope: Scope, inner: Scope) -> list[t
 
 
 def is_below_proc(source: Source | None) -> bool:
-    """Whether it has devices that are no devices of sysfs."""
+    """Return whether the devices of a source are below /proc, not in sysfs."""
     return source is not None and source.kind == "dir" and all(text.startswith("/proc/") for text in source.arguments)

@@ -1,4 +1,4 @@
-"""`let`: "its X is …", each verb compiled to an own word."""
+"""Derived words of `let`: each verb is compiled to a word."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agent.config.words.let_verbs import VERBS
 from agent.core.entry.derived_words import DefaultedWord
 from agent.core.language.value import Value
 
-# What may stand beside a verb; `else` beside any.
+# Extra keys of each verb. `else` is allowed with any verb.
 _EXTRA_KEYS: Mapping[str, frozenset[str]] = {
     **dict.fromkeys(("read", "first_of", "read_all", "names_of", "name_of", "text"), frozenset({"type"})),
     "field": frozenset({"of", "type"}),
@@ -24,13 +24,13 @@ _EXTRA_KEYS: Mapping[str, frozenset[str]] = {
 
 
 def compile_let(name: str, branch: Branch, scope: Scope) -> CompiledWord | None:
-    """The own word that `let.NAME` is; none, with findings, if something is wrong with it."""
+    """Return the derived word of `let.NAME`, or None. Faults are reported."""
     if not branch.verbs:
         message = f"let.{name} does not say where it comes from"
         scope.report(branch.spot.make_error("missing", message, f'write {name} = "./file"', mark="key"))
         return None
     if len(branch.verbs) > 1:
-        return None  # that there are several was reported as they were read
+        return None  # several verbs were reported when they were read
     (verb,) = branch.verbs
     wrong = [
         node.spot.make_error("type", f"{key} does not go with {verb}", _format_verbs(key), mark="key")
@@ -48,7 +48,7 @@ def compile_let(name: str, branch: Branch, scope: Scope) -> CompiledWord | None:
 
 
 def _add_default(compiled_word: CompiledWord, leaf: Leaf | None, scope: Scope) -> CompiledWord | None:
-    """The word, or what stands where it is not there."""
+    """Return the word with its default (`else`), or None. A wrong default is reported."""
     if leaf is None:
         return compiled_word
     value: Value | None

@@ -1,4 +1,4 @@
-"""`by`: a word by another, through a map whose keys may be patterns."""
+"""Map words (`by`): the value of a word through a map. Keys of the map can be globs."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from agent.core.struct import replace
 
 
 def compile_map(name: str, source: CompiledWord, branch: Branch, kind: ValueType, scope: Scope) -> CompiledWord | None:
-    """The own word that a map makes of another; none, with findings, if something is wrong with it.
+    """Return the derived word of a map, or None. Faults are reported.
 
-    `else` is what the map says of all other keys; what stands where the other word is not there is `if_absent`.
+    `else` is the value for all other keys. `if_absent` is the value if the other word does not exist.
     """
     keys = branch.get_branch("map")
     if keys is None:
@@ -54,7 +54,7 @@ def compile_map(name: str, source: CompiledWord, branch: Branch, kind: ValueType
 
 
 def _compile_key(spot: FilePosition, key: str, kind: ValueType, scope: Scope) -> str | glob.Glob | None:
-    """A key as it is looked up, or as a pattern; none, with a finding, if it can be neither."""
+    """Return a key in canonical form, or as a glob. Return None with a finding for an invalid key."""
     if any(character in key for character in "*?["):
         try:
             return glob.parse(key)

@@ -1,4 +1,4 @@
-"""The verbs of `let`: each as an own word."""
+"""The verbs of `let`, each compiled to a derived word."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from agent.config.scope import ANYTHING, CompiledWord, Scope, WordSignature
 from agent.config.toml.file_position import TextPiece
 from agent.config.values.templates import compile_template
 from agent.config.words.let_map import compile_map
-from agent.config.words.word_path import compile_operand, compile_operands, compile_path, is_path, is_single
+from agent.config.words.word_path import compile_operand, compile_operands, compile_path, is_path, require_single_value
 from agent.core.entry.derived_words import (
     Base64Url,
     Bits,
@@ -28,11 +28,11 @@ from agent.core.language import glob
 from agent.core.language.value import ValueType
 from agent.core.struct import replace
 
-_BITS = 64  # of a number that the kernel says
+_BITS = 64  # width of a kernel number
 
 
 def get_type(branch: Branch) -> ValueType | None:
-    """What `type` says."""
+    """Return the type that `type` names, or None."""
     leaf = branch.get_leaf("type")
     return ValueType(leaf.value) if leaf else None
 
@@ -64,7 +64,7 @@ def _compile_alternatives(name: str, leaf: Leaf, branch: Branch, scope: Scope) -
 def _make_path_verb(
     make: Callable[..., DerivedWord], *, many: bool
 ) -> Callable[[str, Leaf, Branch, Scope], CompiledWord | None]:
-    """A verb whose operand is a path."""
+    """Return a compiler of a verb whose operand is a path."""
 
     def compile_files(name: str, leaf: Leaf, branch: Branch, scope: Scope) -> CompiledWord | None:
         kind = get_type(branch) or ValueType.TEXT
@@ -107,7 +107,7 @@ def _compile_take(name: str, leaf: Leaf, branch: Branch, scope: Scope) -> Compil
         scope.report(leaf.spot.make_error("type", message, f"write {{{name}:text}} at its place", mark="text"))
         return None
     source = compile_operand(source_leaf.spot, source_leaf.value, None, scope)
-    if source is None or not is_single(source_leaf, source, scope):
+    if source is None or not require_single_value(source_leaf, source, scope):
         return None
     return CompiledWord(
         WordSignature(pattern.captures[0].kind, varies=source.signature.varies),
@@ -189,7 +189,7 @@ def _compile_rank(name: str, leaf: Leaf, branch: Branch, scope: Scope) -> Compil
         compile_operand(leaf.spot, leaf.value, None, scope),
         compile_operand(source_leaf.spot, source_leaf.value, None, scope),
     )
-    if list_word is None or element_word is None or not is_single(source_leaf, element_word, scope):
+    if list_word is None or element_word is None or not require_single_value(source_leaf, element_word, scope):
         return None
     if list_word.signature is not ANYTHING and not list_word.signature.is_list:
         message = f"let.{name} wants a list, and this is one value"
@@ -217,7 +217,7 @@ def _compile_base64url(name: str, leaf: Leaf, branch: Branch, scope: Scope) -> C
     del name, branch
     operands = list(compile_operands(leaf, None, scope))
     words = [word for word in operands if word is not None]
-    if len(words) < len(operands) or not words or not all(is_single(leaf, word, scope) for word in words):
+    if len(words) < len(operands) or not words or not all(require_single_value(leaf, word, scope) for word in words):
         return None
     return CompiledWord(
         WordSignature(ValueType.TEXT, varies=any(word.signature.varies for word in words)),
@@ -227,7 +227,7 @@ def _compile_base64url(name: str, leaf: Leaf, branch: Branch, scope: Scope) -> C
 
 def _compile_by(name: str, leaf: Leaf, branch: Branch, scope: Scope) -> CompiledWord | None:
     source = compile_operand(leaf.spot, leaf.value, None, scope)
-    if source is None or not is_single(leaf, source, scope):
+    if source is None or not require_single_value(leaf, source, scope):
         return None
     return compile_map(name, source, branch, get_type(branch) or ValueType.TEXT, scope)
 
@@ -248,7 +248,7 @@ def _compile_probe(name: str, leaf: Leaf, branch: Branch, scope: Scope) -> Compi
 
 
 def _get_source(name: str, branch: Branch, scope: Scope) -> Leaf | None:
-    """Of what it is; none, with a finding, if it does not say."""
+    """Return the value of `of`, or None. A missing `of` is reported."""
     source_leaf = branch.get_leaf("of")
     if source_leaf is None:
         message = f"let.{name} does not say of what"

@@ -1,4 +1,4 @@
-"""`prefer` and `links`: by which rules devices are chosen, and what brings them near to each other."""
+"""Preferences: the rules of `prefer`, and the `links` that define the distance of devices."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from agent.core.entry.resource_spec import Source
 from agent.core.language.value import OperandError, ValueType, parse_kernel_text, parse_operand
 from agent.core.struct import replace
 
-_END, _SCORE = "end", "score"  # the words of a line of a file
+_END, _SCORE = "end", "score"  # words of a line of a file
 
 
 def compile_prefer(tree: Branch, scope: Scope, constants: Mapping[str, DerivedWord]) -> tuple[PreferRule, ...]:
-    """The rules, the first first; everything wrong with them and with the links is reported."""
+    """Return the rules. The first has priority. Faults of rules and links are reported."""
     links: dict[str, Links | Scores | None] = {}
     links_branch = tree.get_branch("links")
     for name, branch in links_branch.list_branches() if links_branch else ():
@@ -34,7 +34,7 @@ def compile_prefer(tree: Branch, scope: Scope, constants: Mapping[str, DerivedWo
     rules: list[PreferRule] = []
     for spot, item in leaf.spot.list_elements(leaf.value) if leaf else ():
         if not isinstance(item, dict):
-            continue  # reported where it was read
+            continue  # reported when it was read
         for verb, operand in item.items():
             rule = _compile_rule(spot.get_child(verb), verb, str(operand), links, scope)
             if rule is not None:
@@ -67,7 +67,7 @@ def _compile_rule(
 def _compile_links(
     name: str, branch: Branch, scope: Scope, constants: Mapping[str, DerivedWord]
 ) -> Links | Scores | None:
-    """What `[links.NAME]` is; none, with findings, if something is wrong with it."""
+    """Return the links of a `[links.NAME]` table, or None. Faults are reported."""
     if not branch.verbs:
         message = f"links.{name} does not say where the links are"
         scope.report(branch.spot.make_error("missing", message, 'write for example dir = "./links/*"', mark="key"))
@@ -103,7 +103,7 @@ def _compile_directory_links(
     word_path = compile_path(leaf.spot, str(leaf.value), scope) if leaf else None
     pairs = compile_equal_words(on, scope, inner)
     cost = _compile_cost(name, branch, inner)
-    derived_words = words.all()
+    derived_words = words.compile_all()
     if pairs is not None and len(pairs) != 1:
         scope.report(on.spot.make_error("type", "one word says what is at the other end of a link", "leave one pair"))
         return None
@@ -149,7 +149,7 @@ def _compile_file_links(
 
 
 def _compile_cost(name: str, branch: Branch, scope: Scope, *, lines: bool = False) -> Cost | None:
-    """How far the other end is, in the scope of the words of a link. lines: these are the words of a line."""
+    """Return the cost of a link, or None. lines: the links are lines of a file, with only the words of a line."""
     leaf, table = branch.get_leaf("cost"), branch.get_branch("cost")
     if leaf is not None:
         return Cost(default=leaf.value) if isinstance(leaf.value, int) else None
@@ -197,7 +197,7 @@ def _compile_cost_word(by: Leaf, scope: Scope, *, lines: bool) -> WordSignature 
 
 
 def _compile_key(spot: FilePosition, key: str, kind: ValueType, scope: Scope) -> str | None:
-    """A key of the map in the form in which the word is looked up."""
+    """Return a key of the map in canonical form, or None. Faults are reported."""
     if kind in {ValueType.INT, ValueType.BOOL}:
         value = parse_kernel_text(kind, key)
         if isinstance(value, (int, bool)):

@@ -1,4 +1,4 @@
-"""Directories below something that belongs to a device: the place where a join looks that is another for each."""
+"""Directories relative to a device, as the place of partners. Each device has its own directory."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ _SLOT = re.compile(r"\{[^{}:]*\}")
 
 
 def is_relative(path: object) -> bool:
-    """Whether a pattern does not begin at the root: it is below the device itself, or below what a word leads to."""
+    """Return whether a pattern is relative: below the device, or below the device of a relation."""
     return isinstance(path, str) and not path.startswith("/")
 
 
 def mask_words(written: str) -> str:
-    """A pattern of the same length in which no word is put: only what it takes."""
+    """Return a pattern of equal length with `?` for each word. Captures stay."""
     return _SLOT.sub(lambda match: "?" * len(match[0]), written) if is_relative(written) else written
 
 
 def compile_relative_directory(spot: FilePosition, written: str, scope: Scope) -> RelativeDirectory | None:
-    """What `dir` says that does not begin at the root; none, with findings, if nothing can be looked for there.
+    """Return the directory of a relative `dir`, or None. Faults are reported.
 
-    In it `{word}` puts a word there, and `{word:type}` takes one.
+    In the path, `{word}` is replaced by a value, and `{word:type}` captures a value.
     """
     head, _, rest = mask_words(written).partition("/")
     try:

@@ -1,4 +1,4 @@
-"""What an own word reads: a word, or a path in its shortest form, with `{words}` and globs."""
+"""Operands of derived words: a word, or a path in its shortest form with `{words}` and globs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ from agent.core.struct import replace
 
 
 class WordPath(NamedTuple):
-    """A path; whether several can fit; and whether what it says can differ between two devices of one container."""
+    """A path.
+
+    is_list: several files can match.
+    varies: the value can differ between two devices of one container.
+    """
 
     path: FilePath
     is_list: bool
@@ -26,12 +30,12 @@ class WordPath(NamedTuple):
 
 
 def is_path(written: str) -> bool:
-    """Whether it is a path, and not a word."""
+    """Return whether the operand is a path, not a word."""
     return "/" in written
 
 
 def compile_path(spot: FilePosition, written: str, scope: Scope, mark: FindingMark = "text") -> WordPath | None:
-    """The path that a text is; none, with findings, if it is none that can be read."""
+    """Return the path of a text, or None. Faults are reported."""
     head = written.partition("/")[0]
     if "{" in head:
         message = "a path begins with ./, with /sys, /proc or /dev, or with a relation and a /"
@@ -82,7 +86,10 @@ def compile_path(spot: FilePosition, written: str, scope: Scope, mark: FindingMa
 
 
 def compile_operand(spot: FilePosition, written: object, kind: ValueType | None, scope: Scope) -> CompiledWord | None:
-    """A word or a path that another word is made from. `kind`: what its text is read as; if none, as it is."""
+    """Return the word or path that another word uses, or None. Faults are reported.
+
+    kind: the type that a text is parsed as. None: the value stays as it is.
+    """
     if not isinstance(written, str) or not written:
         scope.report(spot.make_error("type", "a word or a path is wanted here", 'write for example "./file"'))
         return None
@@ -112,7 +119,7 @@ def compile_operand(spot: FilePosition, written: object, kind: ValueType | None,
 
 
 def compile_operands(leaf: Leaf, kind: ValueType | None, scope: Scope) -> Iterator[CompiledWord | None]:
-    """The words or paths of a list."""
+    """Yield the words or paths of a list."""
     elements = leaf.spot.list_elements(leaf.value)
     if not elements:
         scope.report(leaf.spot.make_error("type", "an empty list says nothing", 'write for example ["./file"]'))
@@ -120,7 +127,8 @@ def compile_operands(leaf: Leaf, kind: ValueType | None, scope: Scope) -> Iterat
         yield compile_operand(spot, item, kind, scope)
 
 
-def is_single(leaf: Leaf, compiled_word: CompiledWord, scope: Scope) -> bool:
+def require_single_value(leaf: Leaf, compiled_word: CompiledWord, scope: Scope) -> bool:
+    """Return whether an operand is a single value. A list is reported."""
     if not compiled_word.signature.is_list:
         return True
     scope.report(
@@ -132,7 +140,7 @@ def is_single(leaf: Leaf, compiled_word: CompiledWord, scope: Scope) -> bool:
 
 
 def _is_path_piece(spot: FilePosition, slot: Slot, word: WordSignature, scope: Scope, mark: FindingMark) -> bool:
-    """Whether a word can be a piece of a path."""
+    """Return whether a word can be a part of a path. A list or a whole path is reported."""
     if word is ANYTHING or not (word.is_list or word.kind is ValueType.PATH):
         return True
     fault = "a list, and this is one path" if word.is_list else "a whole path, and here is place for a name"
@@ -141,7 +149,7 @@ def _is_path_piece(spot: FilePosition, slot: Slot, word: WordSignature, scope: S
 
 
 def _shorten(written: str) -> str:
-    """A path without empty and `.` steps; `..` stays, for it goes through links."""
+    """Return a path without empty steps and `.`. Steps `..` stay, because they follow links."""
     head, _, rest = written.partition("/")
     steps = [step for step in rest.split("/") if step not in {"", "."}]
     return "/".join((head, *steps)) if steps else f"{head}/"
