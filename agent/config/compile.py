@@ -126,7 +126,7 @@ def _compile(
     shares = compile_shares(tree, scope, ids)
     match = tree.get_branch("match")
     parts = make_sections(tree.get_branch("give"), scope)
-    vfio = compile_vfio(parts, scope, shared=slots is not None or shares.number is not None)
+    vfio = compile_vfio(parts, scope, is_shared=slots is not None or shares.number is not None)
     nodes = (*compile_nodes(parts, scope), *vfio.nodes, *compile_rdma(parts, scope))
     mounts = compile_mounts(parts, scope)
     env = compile_env(parts, scope, compiled_name.name if compiled_name and compiled_name.template is None else None)

@@ -96,7 +96,9 @@ def build_resource_schema(words: Sequence[Iterable[str] | None] = ()) -> Schema:
     entries: Schema = {"type": "array", "items": {"$ref": "#/definitions/entry"}}
     entry_definitions: Schema = {}
     if words:
-        entries["items"] = [_build_entry(index, allowed, entry_definitions) for index, allowed in enumerate(words)]
+        entries["items"] = [
+            _build_entry(index, first_words, entry_definitions) for index, first_words in enumerate(words)
+        ]
         entries["additionalItems"] = {"$ref": "#/definitions/entry"}
     return {
         "$schema": _DRAFT,
@@ -174,40 +176,40 @@ def _build_key(place: str, key: str) -> Schema:
 def _build_shape(key: str, form: Form) -> Schema:
     match form.shape:
         case Shape.CLAUSE:
-            ways: list[Schema] = [{"$ref": "#/definitions/clause"}]
+            forms: list[Schema] = [{"$ref": "#/definitions/clause"}]
         case Shape.CLAUSES:
-            ways = [_build_named_table({"$ref": "#/definitions/clause"})]
+            forms = [_build_named_table({"$ref": "#/definitions/clause"})]
         case Shape.TABLE:
-            ways = [{"$ref": f"#/definitions/{form.place}"}]
+            forms = [{"$ref": f"#/definitions/{form.place}"}]
         case Shape.NAMED:
-            ways = [_build_named_table({"$ref": f"#/definitions/{form.place}"}, form)]
+            forms = [_build_named_table({"$ref": f"#/definitions/{form.place}"}, form)]
         case Shape.OPEN if key == "accept":
             codes = dict.fromkeys(sorted(WARNINGS), _TEXT)
-            ways = [{"type": "object", "properties": codes, "additionalProperties": False}]
+            forms = [{"type": "object", "properties": codes, "additionalProperties": False}]
         case Shape.OPEN:
-            ways = [{"type": "object"}]
+            forms = [{"type": "object"}]
         case Shape.PAIRS:
-            ways = [{"type": "object", "additionalProperties": _TEXT, "minProperties": 1}]
+            forms = [{"type": "object", "additionalProperties": _TEXT, "minProperties": 1}]
         case _:
-            ways = [KINDS[form.type]]
+            forms = [KINDS[form.type]]
     if form.shape is Shape.TABLE and form.short:
-        ways.append(KINDS[get_form(form.place, form.short).type])
+        forms.append(KINDS[get_form(form.place, form.short).type])
     if form.type and form.shape is not Shape.VALUE:
-        ways.append(KINDS[form.type])
+        forms.append(KINDS[form.type])
     if form.allows_true:
-        ways.append({"const": True})
+        forms.append({"const": True})
     if form.allows_false:
-        ways.append({"const": False})
-    return ways[0] if len(ways) == 1 else {"anyOf": ways}
+        forms.append({"const": False})
+    return forms[0] if len(forms) == 1 else {"anyOf": forms}
 
 
-def _build_named_table(inner: Schema, form: Form | None = None) -> Schema:
+def _build_named_table(item_schema: Schema, form: Form | None = None) -> Schema:
     """Return the schema of a table with names that the user chooses. `false` removes an item."""
-    ways = [inner, {"const": False}]
+    forms = [item_schema, {"const": False}]
     if form is not None:
         shorts = dict.fromkeys(short for short in (form.short, form.short_list) if short)
-        ways += [KINDS[get_form(form.place, short).type] for short in shorts]
-    return {"type": "object", "patternProperties": {_NAME: {"anyOf": ways}}, "additionalProperties": False}
+        forms += [KINDS[get_form(form.place, short).type] for short in shorts]
+    return {"type": "object", "patternProperties": {_NAME: {"anyOf": forms}}, "additionalProperties": False}
 
 
 def _build_clause(words: Iterable[str] | None = None) -> Schema:
@@ -230,7 +232,7 @@ def _build_test() -> Schema:
     test: Schema = {"$ref": "#/definitions/test"}
     element_test: Schema = {"anyOf": [test, {"$ref": "#/definitions/clause"}]}
     number: Schema = {"type": "integer"}
-    some: Schema = {"type": "array", "minItems": 1}
+    item_list: Schema = {"type": "array", "minItems": 1}
     operators: Schema = {
         "not": test,
         "count": test,
@@ -243,8 +245,8 @@ def _build_test() -> Schema:
         "above": number,
         "below": number,
         "has": _SCALAR,
-        "has_all": some,
-        "has_any": some,
+        "has_all": item_list,
+        "has_any": item_list,
         "like": KINDS["texts"],
         "matching": _TEXT,
         "contains": _TEXT,
@@ -262,6 +264,6 @@ def _build_entry(index: int, words: Iterable[str] | None, definitions: Schema) -
     for key in ("match", "exclude", "wait"):
         shape = entry["properties"][key]
         clause_reference = {"$ref": f"#/definitions/{clause}"}
-        inner = clause_reference if key == "match" else _build_named_table(clause_reference)
-        entry["properties"][key] = {**shape, "anyOf": [inner, {"const": False}]}
+        clause_schema = clause_reference if key == "match" else _build_named_table(clause_reference)
+        entry["properties"][key] = {**shape, "anyOf": [clause_schema, {"const": False}]}
     return {"$ref": f"#/definitions/entry_{index}"}

@@ -270,7 +270,7 @@ def test_it_is_what_history_says_heard_at_once_or_bit_by_bit(one, said, later):
     records = [xid(number, at, 1, code_) for number, at, code_ in lines]
     at_once, slowly = Listener(one).hear(*records), Listener(one)
     for record in records:
-        slowly.hear(record).at(record.at)
+        slowly.hear(record).at(record.monotonic_s)
     assert at_once.at(now) is slowly.at(now) is by_history(one.log, lines, now)
     assert slowly.again is None or slowly.again > now
 

@@ -128,10 +128,10 @@ def test_when_it_was_heard(tree):
     log = KernelLog(tree.root, clock=lambda: 100.0)
     tree.file("/dev/kmsg", said(1, "a", seconds=7.5) + said(2, "ahead of us", seconds=101.0))
     log.open()
-    assert [record.at for record in all_of(log)] == [7.5, 100.0]
+    assert [record.monotonic_s for record in all_of(log)] == [7.5, 100.0]
     with open(tree.at("/dev/kmsg"), "a") as file:
         file.write(said(3, "b", seconds=40.0))
-    assert [record.at for record in all_of(log)] == [100.0]
+    assert [record.monotonic_s for record in all_of(log)] == [100.0]
     log.close()
 
 

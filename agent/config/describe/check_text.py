@@ -26,14 +26,14 @@ _UNKNOWN = {
 def describe_clauses(branch: Branch | None, prefix: str) -> Iterator[DescriptionClause]:
     """Yield one description clause for each named clause, for example `once NAME: …`."""
     for name, member in branch.list_branches() if branch else ():
-        first_clause, added = split_added_lines(member)
-        spot = next(walk_leaves(first_clause)).spot if added.members and first_clause.members else member.spot
+        first_clause, added_lines = split_added_lines(member)
+        spot = next(walk_leaves(first_clause)).spot if added_lines.members and first_clause.members else member.spot
         yield DescriptionClause(
             f"{prefix} {name}: {describe_clause(first_clause)}",
             spot,
             note=describe_replaced(*walk_leaves(first_clause), formatter=shorten_test),
         )
-        yield from _describe_added_lines(added)
+        yield from _describe_added_lines(added_lines)
 
 
 def describe_programs(branch: Branch | None, prefix: str) -> Iterator[DescriptionClause]:
@@ -54,7 +54,7 @@ def describe_checks(health: Branch | None) -> Iterator[DescriptionClause]:
     """
     for name, check in health.list_branches() if health else ():
         verb = next(iter(check.verbs), "")
-        first_clause, added = split_added_lines(check.get_branch(verb) or Branch({}, check.spot))
+        first_clause, added_lines = split_added_lines(check.get_branch(verb) or Branch({}, check.spot))
         criterion_leaves = list(_list_criterion_leaves(check, verb, first_clause))
         files = {
             spot.document.name
@@ -79,7 +79,7 @@ def describe_checks(health: Branch | None) -> Iterator[DescriptionClause]:
             spot,
             note=describe_replaced(*criterion_leaves, formatter=shorten_test),
         )
-        yield from _describe_added_lines(added)
+        yield from _describe_added_lines(added_lines)
         for leaf, text in separate_settings:
             say = _describe_looks if leaf.spot.path[-1] in {"trip", "recover"} else format_value
             yield DescriptionClause(text, leaf.spot, level=1, note=describe_replaced(leaf, formatter=say))
@@ -137,8 +137,8 @@ def _describe_service(check: Branch) -> str:
 
 
 def _describe_line_clauses(check: Branch) -> str:
-    only, ignore = describe_clause(check.get_branch("only")), describe_clause(check.get_branch("ignore"))
-    return (f", only if {only}" if only else "") + (f", unless {ignore}" if ignore else "")
+    include_text, ignore_text = describe_clause(check.get_branch("only")), describe_clause(check.get_branch("ignore"))
+    return (f", only if {include_text}" if include_text else "") + (f", unless {ignore_text}" if ignore_text else "")
 
 
 def _describe_latch(check: Branch) -> str:

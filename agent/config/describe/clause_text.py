@@ -54,11 +54,11 @@ def _describe_operator(subject: str, name: str, operand: object) -> str:
         case "exists":
             return f"{subject} is {'there' if operand is True else 'absent'}"
         case "not":
-            inner = describe_test(subject, operand)
+            inner_text = describe_test(subject, operand)
             plain = f"{subject} is "
-            if inner.startswith(plain) and " and " not in inner:
-                return f"{subject} is not {inner.removeprefix(plain)}"
-            return f"it is not so that {inner}"
+            if inner_text.startswith(plain) and " and " not in inner_text:
+                return f"{subject} is not {inner_text.removeprefix(plain)}"
+            return f"it is not so that {inner_text}"
         case "count":
             return f"the number of {subject} is {shorten_test(operand)}"
         case "like":
@@ -75,19 +75,19 @@ def _describe_element_test(test: object) -> str:
     if not isinstance(test, dict) or all(key in OPERATORS for key in test):
         return f"is {shorten_test(test)}"
     lines = _flatten(test)
-    if all(not isinstance(inner, (dict, list)) for _, inner in lines):
-        return f"has {' and '.join(f'{word} {format_value(inner)}' for word, inner in lines)}"
-    return f"is one whose {' and '.join(describe_test(word, inner) for word, inner in lines)}"
+    if all(not isinstance(operand, (dict, list)) for _, operand in lines):
+        return f"has {' and '.join(f'{word} {format_value(operand)}' for word, operand in lines)}"
+    return f"is one whose {' and '.join(describe_test(word, operand) for word, operand in lines)}"
 
 
 def _flatten(table: Mapping[str, object], prefix: str = "") -> list[tuple[str, object]]:
     lines: list[tuple[str, object]] = []
-    for key, inner in table.items():
+    for key, item in table.items():
         word = f"{prefix}.{key}" if prefix else key
-        if isinstance(inner, dict) and inner and not any(name in OPERATORS for name in inner):
-            lines += _flatten(inner, word)
+        if isinstance(item, dict) and item and not any(name in OPERATORS for name in item):
+            lines += _flatten(item, word)
         else:
-            lines.append((word, inner))
+            lines.append((word, item))
     return lines
 
 

@@ -39,7 +39,7 @@ def format_value(data: object) -> str:
         case list():
             return format_list(data)
         case dict():
-            return ", ".join(f"{key} = {format_value(inner)}" for key, inner in data.items()) or "nothing"
+            return ", ".join(f"{key} = {format_value(item)}" for key, item in data.items()) or "nothing"
     return str(data)
 
 

@@ -119,8 +119,8 @@ def describe_entry(entry: ConfigEntry, earlier_entries: Sequence[ConfigEntry], s
 
 def _find_class_name(device_class: Leaf | None, study: LoadedConfig) -> str:
     """Return the name of the class of an entry, or an empty string if no such class exists."""
-    named = format_value(device_class.value) if device_class else ""
-    return named if named in study.library.list_names() else ""
+    name = format_value(device_class.value) if device_class else ""
+    return name if name in study.library.list_names() else ""
 
 
 def _get_about(sentence: MergedEntry) -> str:
@@ -132,9 +132,9 @@ def _describe_earlier(tree: Branch, earlier_entries: Sequence[ConfigEntry]) -> s
     """Return the names of the earlier entries that can take the same devices. Entries with slots take no devices."""
     texts: list[str] = []
     for entry in earlier_entries:
-        other = entry.merged_entry.tree
-        name = get_name_leaf(other)
-        if "slots" not in other.members and _can_overlap(tree, other):
+        earlier_tree = entry.merged_entry.tree
+        name = get_name_leaf(earlier_tree)
+        if "slots" not in earlier_tree.members and _can_overlap(tree, earlier_tree):
             texts.append(f"{format_value(name.value) if name else 'an entry'} ({format_location(entry.spot)})")
     return " and ".join(filter(None, (", ".join(texts[:-1]), *texts[-1:])))
 
@@ -155,7 +155,11 @@ def _can_overlap(first_entry: Branch, second_entry: Branch) -> bool:
     first_match = first_entry.get_branch("match") or Branch({}, first_entry.spot)
     second_match = second_entry.get_branch("match") or Branch({}, second_entry.spot)
     pairs = ((first_match.get_leaf(address), second_match.get_leaf(address)) for address in first_match.members)
-    return all(_can_both_match(test.value, opposed.value) for test, opposed in pairs if test and opposed)
+    return all(
+        _can_both_match(first_leaf.value, second_leaf.value)
+        for first_leaf, second_leaf in pairs
+        if first_leaf and second_leaf
+    )
 
 
 def _has_common_source(first_source: object, second_source: object) -> bool:

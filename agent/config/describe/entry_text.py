@@ -87,11 +87,11 @@ def _describe_match(match: Branch | None) -> Iterator[DescriptionClause]:
 def _describe_group(group: Branch | None) -> Iterator[DescriptionClause]:
     if group is None:
         return
-    by = group.get_leaf("by")
-    text = f"together by {format_list(by.value, ' or ')}" if by else "together"
+    word_leaf = group.get_leaf("by")
+    text = f"together by {format_list(word_leaf.value, ' or ')}" if word_leaf else "together"
     if get_text(group, "claims") == "all":
         text += ", and all others of the group come along"
-    yield DescriptionClause(text, group.spot, note=describe_replaced(by, group.get_leaf("claims")))
+    yield DescriptionClause(text, group.spot, note=describe_replaced(word_leaf, group.get_leaf("claims")))
     parts = group.get_branch("parts")
     for name, part in parts.list_branches() if parts else ():
         yield DescriptionClause(f"one {name} whose {describe_clause(part)}", part.spot, level=1)
@@ -133,8 +133,8 @@ def _describe_shares(tree: Branch) -> Iterator[DescriptionClause]:
     replicas, limit = tree.get_branch("replicas"), tree.get_branch("limit")
     if replicas is not None and replicas.members:
         suffix = replicas.get_leaf("suffix")
-        numbered = f", numbered behind {format_value(suffix.value)}" if suffix else ""
-        text = f"in {_describe_share_counts(replicas)}{numbered}"
+        suffix_text = f", numbered behind {format_value(suffix.value)}" if suffix else ""
+        text = f"in {_describe_share_counts(replicas)}{suffix_text}"
         count = replicas.get_leaf("count")
         if suffix or count is None or count.value != 1 or describe_replaced(*walk_leaves(replicas)):
             yield DescriptionClause(text, replicas.spot, note=describe_replaced(*walk_leaves(replicas)))
@@ -153,20 +153,22 @@ def _describe_share_counts(replicas: Branch) -> str:
     if count is not None:
         return f"{_format_share_count(count.value)} each"
     rows = (replicas.get_branch("map") or Branch({}, replicas.spot)).members.items()
-    by = get_text(replicas, "by")
-    texts = [f"{_format_share_count(leaf.value)} if {by} is {key}" for key, leaf in rows if isinstance(leaf, Leaf)]
-    other = replicas.get_leaf("else")
-    return ", ".join([*texts, *([f"else {_format_share_count(other.value)}"] if other else [])])
+    word_name = get_text(replicas, "by")
+    texts = [
+        f"{_format_share_count(leaf.value)} if {word_name} is {key}" for key, leaf in rows if isinstance(leaf, Leaf)
+    ]
+    default_leaf = replicas.get_leaf("else")
+    return ", ".join([*texts, *([f"else {_format_share_count(default_leaf.value)}"] if default_leaf else [])])
 
 
 def _format_share_count(count: object) -> str:
     return f"{format_value(count)} share{'' if count == 1 else 's'}"
 
 
-def _describe_switch(tree: Branch, key: str, on: str, off: str) -> Iterator[DescriptionClause]:
+def _describe_switch(tree: Branch, key: str, true_text: str, false_text: str) -> Iterator[DescriptionClause]:
     leaf = tree.get_leaf(key)
     if leaf is not None and (leaf.value is True or describe_replaced(leaf)):
-        yield DescriptionClause(on if leaf.value is True else off, leaf.spot)
+        yield DescriptionClause(true_text if leaf.value is True else false_text, leaf.spot)
 
 
 def _describe_options(options: Branch | None) -> Iterator[DescriptionClause]:
@@ -174,10 +176,10 @@ def _describe_options(options: Branch | None) -> Iterator[DescriptionClause]:
         domain = next((leaf for key in ("one_of", "some_of", "type") if (leaf := option.get_leaf(key))), None)
         set_value = option.get_leaf("value")
         chosen = set_value or option.get_leaf("default")
-        allowed = f" ({format_list(domain.value, ' | ')})" if domain else ""
+        domain_text = f" ({format_list(domain.value, ' | ')})" if domain else ""
         text = f"option {name} = {format_value(chosen.value)}" if chosen else f"option {name}, which the entry says"
         yield DescriptionClause(
-            f"{text}{allowed}", set_value.spot if set_value else option.spot, note=describe_replaced(set_value)
+            f"{text}{domain_text}", set_value.spot if set_value else option.spot, note=describe_replaced(set_value)
         )
 
 

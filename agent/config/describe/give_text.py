@@ -36,10 +36,10 @@ def describe_give(give: Branch | None) -> Iterator[DescriptionClause]:
     if devinfo is not None:
         text = f"write the device-information file: {_describe_members(devinfo)}"
         yield DescriptionClause(text, devinfo.spot, note=describe_replaced(*walk_leaves(devinfo)))
-    for _, also in _list_named(give, "also"):
-        condition = describe_clause(also.get_branch("when"))
-        yield DescriptionClause(f"and, when {condition}, also" if condition else "and also", also.spot)
-        for section_clause in _describe_section(also):
+    for _, section in _list_named(give, "also"):
+        condition = describe_clause(section.get_branch("when"))
+        yield DescriptionClause(f"and, when {condition}, also" if condition else "and also", section.spot)
+        for section_clause in _describe_section(section):
             yield section_clause.indent()
 
 
@@ -67,8 +67,8 @@ def _describe_node(_: str, node: Branch) -> str:
 
 
 def _describe_mount(_: str, mount: Branch) -> str:
-    only = ", read only" if mount.is_on("read_only") else ""
-    return f"mount {_describe_path(mount)}{only}{_describe_optional(mount)}{_describe_condition(mount)}"
+    read_only_text = ", read only" if mount.is_on("read_only") else ""
+    return f"mount {_describe_path(mount)}{read_only_text}{_describe_optional(mount)}{_describe_condition(mount)}"
 
 
 def _describe_variable(key: str, variable: Branch) -> str:
@@ -80,23 +80,23 @@ def _describe_annotation(key: str, annotation: Branch) -> str:
 
 
 def _describe_cdi(_: str, device: Branch) -> str:
-    unchecked = ", whether or not a spec has it" if device.is_on("unchecked") else ""
+    unchecked_text = ", whether or not a spec has it" if device.is_on("unchecked") else ""
     name, via = get_text(device, "name"), get_text(device, "via", "field")
-    return f"name the CDI device {name} ({via}){unchecked}{_describe_condition(device)}"
+    return f"name the CDI device {name} ({via}){unchecked_text}{_describe_condition(device)}"
 
 
 def _describe_vfio(vfio: Branch) -> str:
     besides = ", also without an IOMMU" if vfio.is_on("noiommu") else ""
-    to = vfio.get_leaf("to")
-    at = f" as {format_list(to.value, ' and ')}" if to else ""
-    nodes = f"give the VFIO nodes ({get_text(vfio, 'backend', 'auto')}{besides}){at}"
+    path_leaf = vfio.get_leaf("to")
+    path_text = f" as {format_list(path_leaf.value, ' and ')}" if path_leaf else ""
+    nodes = f"give the VFIO nodes ({get_text(vfio, 'backend', 'auto')}{besides}){path_text}"
     return f"{nodes}{_describe_permissions(vfio)}{_describe_condition(vfio)}; healthy while its IOMMU group is viable"
 
 
 def _describe_rdma(rdma: Branch) -> str:
     nodes = {key: leaf.value if (leaf := rdma.get_leaf(key)) else default for key, default in _RDMA.items()}
-    required, optional = format_list(nodes["required"], " "), format_list(nodes["optional"], " ")
-    both = ", and ".join(filter(None, (required, f"{optional} if there" if optional else "")))
+    required_text, optional_text = format_list(nodes["required"], " "), format_list(nodes["optional"], " ")
+    both = ", and ".join(filter(None, (required_text, f"{optional_text} if there" if optional_text else "")))
     return f"give the RDMA nodes {both}{_describe_permissions(rdma)}{_describe_condition(rdma)}"
 
 
@@ -108,13 +108,13 @@ def _describe_assignment(key: str, variable: Branch) -> str:
         key_text = f", for each {format_value(key_leaf.value)}" if key_leaf else ""
         return f"{name} = JSON{key_text}: {_describe_members(json)}{_describe_condition(variable)}"
     join = variable.get_leaf("join")
-    joined = f' for each, joined by "{join.value}"' if join else ""
-    return f"{name} = {get_text(variable, 'value')}{joined}{_describe_condition(variable)}"
+    separator_text = f' for each, joined by "{join.value}"' if join else ""
+    return f"{name} = {get_text(variable, 'value')}{separator_text}{_describe_condition(variable)}"
 
 
 def _describe_path(member: Branch) -> str:
-    to = member.get_leaf("to")
-    return get_text(member, "path") + (f" as {format_list(to.value, ' and ')}" if to else "")
+    path_leaf = member.get_leaf("to")
+    return get_text(member, "path") + (f" as {format_list(path_leaf.value, ' and ')}" if path_leaf else "")
 
 
 def _describe_permissions(member: Branch) -> str:

@@ -22,9 +22,9 @@ _FOLLOWS = (
 
 def describe_id_stability(tree: Branch) -> Iterator[str]:
     """Yield one line for each ID template of a class or entry. A class without ID templates yields nothing."""
-    accepted = (tree.get_branch("accept") or Branch({}, tree.spot)).get_leaf("unstable-id")
-    if accepted is not None:
-        yield f"may be dealt anew: {format_value(accepted.value)}"
+    accepted_reason = (tree.get_branch("accept") or Branch({}, tree.spot)).get_leaf("unstable-id")
+    if accepted_reason is not None:
+        yield f"may be dealt anew: {format_value(accepted_reason.value)}"
     if "slots" in tree.members:
         yield "slots are counted: an id stays, whichever device is behind it"
         return

@@ -17,14 +17,14 @@ def render_description(description: Description, width: int | None = None) -> li
     room = _WIDTH - 1 if width is None else max(_LEAST, width - location_width - 2)
     lines = fold_text(escape(description.title), _INDENT * 2, width or 0) if width else [escape(description.title)]
     for clause in description.clauses:
-        lines += _layout_clause(clause, room, folded=width is not None)
+        lines += _layout_clause(clause, room, is_folded=width is not None)
     return lines
 
 
-def _layout_clause(clause: DescriptionClause, room: int, *, folded: bool) -> list[str]:
+def _layout_clause(clause: DescriptionClause, room: int, *, is_folded: bool) -> list[str]:
     indent = _INDENT * (clause.level + 1)
     text = escape(f"{clause.text}{f'  {clause.note}' if clause.note else ''}")
-    first_line, *other_lines = fold_text(indent + text, indent + _INDENT * 2, room) if folded else [indent + text]
+    first_line, *other_lines = fold_text(indent + text, indent + _INDENT * 2, room) if is_folded else [indent + text]
     location = _format_location(clause)
     if location:
         first_line = f"{first_line}{' ' * max(1, room + 1 - count_columns(first_line))}{location}"

@@ -56,9 +56,9 @@ def describe_derived_words(let: Branch | None, source: object) -> Iterator[Descr
     """Yield the description of each word of `let`, with its type."""
     for name, word in let.list_branches() if let else ():
         kind = find_word_type(word, let, source)
-        typed = f" ({kind})" if kind else ""
+        type_text = f" ({kind})" if kind else ""
         yield DescriptionClause(
-            f"its {name}{typed} is {_describe_value(word)}", word.spot, note=describe_replaced(*walk_leaves(word))
+            f"its {name}{type_text} is {_describe_value(word)}", word.spot, note=describe_replaced(*walk_leaves(word))
         )
 
 
@@ -160,8 +160,12 @@ def _describe_value(word: Branch) -> str:
     }.get(verb, "not said")
     if verb == "by":
         return f"by {operand}: {_describe_map(word)}{_describe_absent_value(word, operand)}"
-    other = word.get_leaf("else")
-    return f"{text}, else {format_value(other.value)}" if other else f"{text}{_describe_absent_value(word, '')}"
+    default_leaf = word.get_leaf("else")
+    return (
+        f"{text}, else {format_value(default_leaf.value)}"
+        if default_leaf
+        else f"{text}{_describe_absent_value(word, '')}"
+    )
 
 
 def _describe_absent_value(word: Branch, word_name: str) -> str:
@@ -183,17 +187,20 @@ def _describe_map(word: Branch) -> str:
     for row in shown:
         if row or texts[-1:] != ["…"]:
             texts.append(row or "…")
-    other = word.get_leaf("else")
-    return ", ".join([*texts, *([f"else {format_value(other.value)}"] if other else [])]) or "(told by the entry)"
+    default_leaf = word.get_leaf("else")
+    return (
+        ", ".join([*texts, *([f"else {format_value(default_leaf.value)}"] if default_leaf else [])])
+        or "(told by the entry)"
+    )
 
 
 def _describe_cost(cost: Branch) -> str:
     """Return the costs by the value of a word."""
     rows = (cost.get_branch("map") or Branch({}, cost.spot)).members.items()
-    by = get_text(cost, "by")
-    texts = [f"{format_value(leaf.value)} if {by} is {key}" for key, leaf in rows if isinstance(leaf, Leaf)]
-    other = cost.get_leaf("else")
-    return ", ".join([*texts, *([f"else {format_value(other.value)}"] if other else [])])
+    word_name = get_text(cost, "by")
+    texts = [f"{format_value(leaf.value)} if {word_name} is {key}" for key, leaf in rows if isinstance(leaf, Leaf)]
+    default_leaf = cost.get_leaf("else")
+    return ", ".join([*texts, *([f"else {format_value(default_leaf.value)}"] if default_leaf else [])])
 
 
 def _describe_partner(member: Branch) -> str:

@@ -64,7 +64,7 @@ def _compile_items(
     sections: Sequence[GiveSection], env_section: _EnvSection, scope: Scope, compile_name: _NameCompiler
 ) -> tuple[EnvGive, ...]:
     gives: list[EnvGive] = []
-    named: dict[str, list[tuple[str, EnvGive]]] = {}
+    items_by_name: dict[str, list[tuple[str, EnvGive]]] = {}
     for section in sections:
         for key, member in section.list_members(env_section.section_name):
             address = f"{section.address}.{env_section.section_name}.{key}"
@@ -72,13 +72,13 @@ def _compile_items(
             give = _compile_item(item, env_section, scope, compile_name)
             if give is None or item.condition.is_never:
                 continue
-            rivals = named.setdefault(give.name.source, [])
-            rival = next((other for other, earlier in rivals if _can_meet(earlier, give)), None)
+            rivals = items_by_name.setdefault(give.name.source, [])
+            rival = next((rival_address for rival_address, earlier in rivals if _can_meet(earlier, give)), None)
             if rival is not None:
                 spot = (member.get_leaf("name") or member.get_leaf("value") or Leaf(None, member.spot)).spot
                 message = f"{rival} has the name {give.name.source} too, and one would be lost"
-                also = "give.also." in rival + address
-                write = "take another option, or another name" if also else "give it another name"
+                is_conditional_section = "give.also." in rival + address
+                write = "take another option, or another name" if is_conditional_section else "give it another name"
                 scope.report(spot.make_error("duplicate-name", message, write))
                 continue
             rivals.append((address, give))

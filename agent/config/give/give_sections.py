@@ -67,9 +67,9 @@ def make_sections(give: Branch | None, scope: Scope) -> tuple[GiveSection, ...]:
     """Return the sections. The section that is always given is first."""
     if give is None:
         return ()
-    also = give.get_branch("also")
+    conditional_sections = give.get_branch("also")
     sections = [GiveSection(give, "give", scope)]
-    for name, branch in also.list_branches() if also else ():
+    for name, branch in conditional_sections.list_branches() if conditional_sections else ():
         address = f"give.also.{name}"
         if branch.get_branch("when") is None and scope.has_all_keys:
             write = "write when = { … }, or put what it gives below give itself"

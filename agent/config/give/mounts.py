@@ -35,17 +35,17 @@ def _compile_mount(name: str, member: Branch, section: GiveSection, scope: Scope
             scope.report(member.spot.make_error("missing", message, 'write path = "/…"', mark="key"))
         return None
     path = compile_path(leaf.spot, leaf.value, scope, "a mount's path", container=False, example="/opt/x")
-    several = None if path is None else _can_match_several(path, scope)
-    if path is None or several is None:
+    is_several = None if path is None else _can_match_several(path, scope)
+    if path is None or is_several is None:
         return None
     to_leaf = member.get_leaf("to")
-    to = compile_container_paths(to_leaf, scope) if to_leaf else []
-    if to is None:
+    container_paths = compile_container_paths(to_leaf, scope) if to_leaf else []
+    if container_paths is None:
         return None
     faults = [
         fault
-        for target in to
-        if (fault := _find_mount_collision(target, several) or find_collision(path, target, "mounts"))
+        for target in container_paths
+        if (fault := _find_mount_collision(target, is_several=is_several) or find_collision(path, target, "mounts"))
     ]
     for target, message, write in faults:
         scope.report(target.spot.make_error("differs-between-devices", message, write, mark="text"))
@@ -54,7 +54,7 @@ def _compile_mount(name: str, member: Branch, section: GiveSection, scope: Scope
     return MountGive(
         name,
         path.template,
-        tuple(target.template for target in to),
+        tuple(target.template for target in container_paths),
         member.is_on("read_only"),
         member.is_on("optional"),
         leaf.spot.origin,
@@ -63,12 +63,18 @@ def _compile_mount(name: str, member: Branch, section: GiveSection, scope: Scope
     )
 
 
-def _find_mount_collision(to: CompiledTemplate, several: bool) -> tuple[CompiledTemplate, str, str] | None:  # noqa: FBT001  the subject of the check
+def _find_mount_collision(
+    container_path: CompiledTemplate, *, is_several: bool
+) -> tuple[CompiledTemplate, str, str] | None:
     """Return the fault if all files that match a glob would have one container path. Return None without a fault."""
-    if not several or to.template.source.endswith("/"):
+    if not is_several or container_path.template.source.endswith("/"):
         return None
-    directory = f"{to.template.source.rpartition('/')[0]}/"
-    return to, "several can fit path, and all would come out here", f'write "{directory}": they keep their names'
+    directory = f"{container_path.template.source.rpartition('/')[0]}/"
+    return (
+        container_path,
+        "several can fit path, and all would come out here",
+        f'write "{directory}": they keep their names',
+    )
 
 
 def _can_match_several(path: CompiledTemplate, scope: Scope) -> bool | None:
@@ -77,7 +83,7 @@ def _can_match_several(path: CompiledTemplate, scope: Scope) -> bool | None:
     plain = source.replace("{{", "xx").replace("}}", "xx")
     for slot in path.template.slots:
         end = plain.index("}", slot.at) + 1
-        plain = plain[: slot.at] + "".join(chr(_HIDDEN + at) for at in range(slot.at, end)) + plain[end:]
+        plain = plain[: slot.at] + "".join(chr(_HIDDEN + index) for index in range(slot.at, end)) + plain[end:]
     try:
         return not parse(plain).is_literal
     except PatternError as error:

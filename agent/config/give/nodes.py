@@ -56,18 +56,20 @@ def _compile_node(
     if path is None or not _is_single_path(path, scope):
         return None, default_signature
     to_leaf = member.get_leaf("to")
-    to = [path] if to_leaf is None else compile_container_paths(to_leaf, scope, of_node=True)
-    if to is None:
+    container_paths = [path] if to_leaf is None else compile_container_paths(to_leaf, scope, of_node=True)
+    if container_paths is None:
         return None, default_signature
-    faults = [fault for target in to if (fault := find_collision(path, target))]
+    faults = [fault for target in container_paths if (fault := find_collision(path, target))]
     for target, message, write in faults:
         scope.report(target.spot.make_error("differs-between-devices", message, write, mark="text"))
     per_member = path.varies_by_member or condition.per_member
-    many = path.is_list or per_member or len(to) > 1
-    signature = WordSignature(ValueType.PATH, is_list=many, varies=path.varies or any(target.varies for target in to))
+    is_list = path.is_list or per_member or len(container_paths) > 1
+    signature = WordSignature(
+        ValueType.PATH, is_list=is_list, varies=path.varies or any(target.varies for target in container_paths)
+    )
     if permissions is None or optional is None or faults:
         return None, signature
-    texts = tuple(target.template for target in to)
+    texts = tuple(target.template for target in container_paths)
     origin = path_leaf.spot.origin
     return NodeGive(name, path.template, texts, permissions, optional, origin, per_member, condition.clause), signature
 
@@ -84,25 +86,29 @@ def compile_container_paths(leaf: Leaf, scope: Scope, *, of_node: bool = False) 
 
 
 def find_collision(
-    path: CompiledTemplate, to: CompiledTemplate, things: str = "nodes"
+    path: CompiledTemplate, container_path: CompiledTemplate, noun: str = "nodes"
 ) -> tuple[CompiledTemplate, str, str] | None:
     """Return the fault if two things would have one container path: the path, the message and the fix. Return None
     without a fault.
     """
-    if to.template.source.endswith("/") or not (path.is_certain and to.is_certain):
+    if container_path.template.source.endswith("/") or not (path.is_certain and container_path.is_certain):
         return None
-    words = {slot.word for slot in to.template.slots}
-    numbered = NODE_NUMBER in words or (path.is_list and "n" in words)  # one number for each element
-    if path.is_list and not to.is_list and not numbered:
-        name = f"{to.template.source.rpartition('/')[0]}/"
-        return to, "path is a list, and all of it would come out here", f'write "{name}": they keep their names'
-    if path.varies_by_member and not to.varies_by_member and not numbered:
-        name = f"{to.template.source.rpartition('/')[0]}/"
+    words = {slot.word for slot in container_path.template.slots}
+    has_number = NODE_NUMBER in words or (path.is_list and "n" in words)  # one number for each element
+    if path.is_list and not container_path.is_list and not has_number:
+        name = f"{container_path.template.source.rpartition('/')[0]}/"
+        return (
+            container_path,
+            "path is a list, and all of it would come out here",
+            f'write "{name}": they keep their names',
+        )
+    if path.varies_by_member and not container_path.varies_by_member and not has_number:
+        name = f"{container_path.template.source.rpartition('/')[0]}/"
         message = "several host devices are one device, and the nodes of all would come out here"
-        return to, message, f'write "{name}": they keep their names'
-    if path.varies and not to.varies:
-        message = f"differs between devices: the {things} of two devices of one container would both come out here"
-        return to, message, f'write "{to.template.source}{{n}}"'
+        return container_path, message, f'write "{name}": they keep their names'
+    if path.varies and not container_path.varies:
+        message = f"differs between devices: the {noun} of two devices of one container would both come out here"
+        return container_path, message, f'write "{container_path.template.source}{{n}}"'
     return None
 
 
@@ -115,17 +121,23 @@ def compile_permissions(leaf: Leaf | None, scope: Scope) -> str | None:
         scope.report(leaf.spot.make_error("type", "permissions are letters of r, w, m", 'write "rw"'))
         return None
     write = 'write "rw", the default, or "rwm"'
-    wrong = [letter for letter in dict.fromkeys(letters) if letter not in _PERMISSIONS]
-    if wrong or not letters:
-        fault = f"{', '.join(wrong)} {'is' if len(wrong) == 1 else 'are'} none of them" if wrong else "this is none"
+    invalid_letters = [letter for letter in dict.fromkeys(letters) if letter not in _PERMISSIONS]
+    if invalid_letters or not letters:
+        fault = (
+            f"{', '.join(invalid_letters)} {'is' if len(invalid_letters) == 1 else 'are'} none of them"
+            if invalid_letters
+            else "this is none"
+        )
         message = f"letters are r (read), w (write), m (mknod); {fault}"
         scope.report(leaf.spot.make_error("permissions", message, write, mark="text"))
         return None
-    ordered = "".join(letter for letter in _PERMISSIONS if letter in letters)
-    if len(ordered) != len(letters):
-        scope.report(leaf.spot.make_error("permissions", "each letter stands once", f'write "{ordered}"', mark="text"))
+    sorted_letters = "".join(letter for letter in _PERMISSIONS if letter in letters)
+    if len(sorted_letters) != len(letters):
+        scope.report(
+            leaf.spot.make_error("permissions", "each letter stands once", f'write "{sorted_letters}"', mark="text")
+        )
         return None
-    return ordered
+    return sorted_letters
 
 
 def _compile_switch(leaf: Leaf | None, key: str, scope: Scope) -> bool | None:

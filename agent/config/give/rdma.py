@@ -34,8 +34,8 @@ def compile_rdma(sections: Sequence[GiveSection], scope: Scope) -> tuple[NodeGiv
 def _compile_nodes(branch: Branch, section: GiveSection, scope: Scope) -> Iterator[NodeGive]:
     condition = section.compile_condition(branch)
     permissions = compile_permissions(branch.get_leaf("permissions"), scope)
-    required, optional = (_list_names(branch, key, default) for key, default in _SETS)
-    if not (required or optional):
+    required_names, optional_names = (_list_names(branch, key, default) for key, default in _SETS)
+    if not (required_names or optional_names):
         message = f"{section.address}.rdma gives nothing: both required and optional are empty"
         scope.report(branch.spot.make_error("missing", message, "write rdma = true, or take it out", mark="key"))
         return
@@ -47,18 +47,18 @@ def _compile_nodes(branch: Branch, section: GiveSection, scope: Scope) -> Iterat
     if relation is None or permissions is None or condition.is_never:
         return
     for name in RDMA:
-        if name not in required and name not in optional:
+        if name not in required_names and name not in optional_names:
             continue
         path = compile_template(branch.spot, _COMMON_NODES.get(name, f"{{{relation}.{name}}}"), scope, "a node's path")
         if path is not None:
             per_member, origin = path.varies_by_member or condition.per_member, branch.spot.origin
-            optional_node = name not in required
+            optional_node = name not in required_names
             given_words = (("rdma.name", parse(f"{{{relation}.name}}")),) if name == "uverbs" else ()
-            to = (path.template,)
+            container_paths = (path.template,)
             yield NodeGive(
                 f"rdma.{name}",
                 path.template,
-                to,
+                container_paths,
                 permissions,
                 optional_node,
                 origin,

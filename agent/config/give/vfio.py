@@ -54,10 +54,10 @@ class VfioGives(NamedTuple):
         )
 
 
-def compile_vfio(sections: Sequence[GiveSection], scope: Scope, *, shared: bool) -> VfioGives:
+def compile_vfio(sections: Sequence[GiveSection], scope: Scope, *, is_shared: bool) -> VfioGives:
     """Return what an entry gives by VFIO. The nodes also become words `given.vfio.…` of the scope.
 
-    shared: several containers get one device. VFIO cannot do this, so it is reported.
+    is_shared: several containers get one device. VFIO cannot do this, so it is reported.
     """
     nodes: list[NodeGive] = []
     gives: list[VfioGive] = []
@@ -67,7 +67,7 @@ def compile_vfio(sections: Sequence[GiveSection], scope: Scope, *, shared: bool)
             continue
         condition = section.compile_condition(branch)
         section_nodes = _compile_section(branch, condition, scope)
-        if shared:
+        if is_shared:
             message = "VFIO hands a function out to one user at a time, and here one device is given to several"
             scope.report(branch.spot.make_error("type", message, "take replicas or slots out", mark="key"))
         if section_nodes and not condition.is_never:
@@ -86,13 +86,13 @@ def _compile_section(branch: Branch, condition: GiveCondition, scope: Scope) -> 
     leaf = branch.get_leaf("backend")
     backend = str(leaf.value) if leaf else "auto"
     permissions = compile_permissions(branch.get_leaf("permissions"), scope)
-    to = _compile_container_path(branch, scope)
+    container_path = _compile_container_path(branch, scope)
     _declare_words(scope)
     has_unused_keys = backend == "iommufd" and _has_group_keys(branch, scope)
-    if permissions is None or to is None or has_unused_keys:
+    if permissions is None or container_path is None or has_unused_keys:
         return []
     return list(
-        _NodeBuilder(spot.origin, permissions, to, condition, scope).build_nodes(
+        _NodeBuilder(spot.origin, permissions, container_path, condition, scope).build_nodes(
             backend, noiommu=branch.is_on("noiommu")
         )
     )

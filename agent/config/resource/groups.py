@@ -54,7 +54,7 @@ def compile_group(tree: Branch, scope: Scope) -> Grouping | None:
     if tree.get_branch("slots") is not None:
         message = "slots are shares of all that there is, so nothing is put together for them"
         scope.report(group.spot.make_error("type", message, "leave out group, or slots", mark="key"))
-    by = _compile_group_words(group.get_leaf("by"), scope)
+    group_words = _compile_group_words(group.get_leaf("by"), scope)
     parts = group.get_branch("parts")
     clauses: dict[str, Clause] = {}
     for name, part in parts.list_branches() if parts else ():
@@ -71,9 +71,9 @@ def compile_group(tree: Branch, scope: Scope) -> Grouping | None:
         elif claims is not None and claims.value == "all":
             message = "all of a group come along, and no word says what a group is"
             scope.report(claims.spot.make_error("missing", message, "add by", mark="text"))
-    if by is None:
+    if group_words is None:
         return None
-    return Grouping(by, claims is not None and claims.value == "all", clauses, _digest_group(tree))
+    return Grouping(group_words, claims is not None and claims.value == "all", clauses, _digest_group(tree))
 
 
 def _compile_group_words(leaf: Leaf | None, scope: Scope) -> tuple[GroupWord, ...] | None:

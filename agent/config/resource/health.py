@@ -186,22 +186,26 @@ def _compile_counter(leaf: Leaf | None, scope: Scope) -> CounterCheck | None:
 
 def _compile_clause(name: str, branch: Branch, scope: Scope) -> Clause | None:
     """Return the clause of `holds`, or None. A missing clause is reported."""
-    holds = branch.get_branch("holds")
-    if holds is None:
+    clause_branch = branch.get_branch("holds")
+    if clause_branch is None:
         if scope.has_all_keys and not has_unread_key(branch, "health"):
             message = f"health.{name} does not say what is asked"
             scope.report(branch.spot.make_error("missing", message, "write holds = { WORD = … }", mark="key"))
         return None
     message = f"health.{name} says nothing, so it would always hold"
-    refuse_empty(holds, scope, message, "take it out, or say what holds")
-    return compile_clause(f"health.{name}.holds", holds, scope)
+    refuse_empty(clause_branch, scope, message, "take it out, or say what holds")
+    return compile_clause(f"health.{name}.holds", clause_branch, scope)
 
 
 def _gives_vfio(tree: Branch) -> bool:
     """Return whether the entry uses VFIO."""
     give = tree.get_branch("give")
-    also = give.get_branch("also") if give else None
-    parts = [give, *(branch for _, branch in also.list_branches())] if give and also else [give]
+    conditional_sections = give.get_branch("also") if give else None
+    parts = (
+        [give, *(branch for _, branch in conditional_sections.list_branches())]
+        if give and conditional_sections
+        else [give]
+    )
     return any(part is not None and part.get_branch("vfio") is not None for part in parts)
 
 
@@ -240,10 +244,10 @@ def _compile_threshold(leaf: Leaf | None, scope: Scope) -> LookThreshold:
 def _compile_recovery_threshold(branch: Branch, verb: str, scope: Scope) -> LookThreshold | None:
     """Return the recovery threshold (`recover`). None: an administrator must clear the failure."""
     leaf = branch.get_leaf("recover")
-    latched = branch.is_on("latch")
-    if leaf is not None and latched:
+    is_latching = branch.is_on("latch")
+    if leaf is not None and is_latching:
         message = "latch = true is never healthy again by itself, and recover says when it is; say one of them only"
         scope.report(leaf.spot.make_error("type", message, 'take latch out; recover = "never" is the same'))
-    if latched or (leaf is not None and leaf.value == "never") or (leaf is None and verb in {"log", "rises"}):
+    if is_latching or (leaf is not None and leaf.value == "never") or (leaf is None and verb in {"log", "rises"}):
         return None
     return _compile_threshold(leaf, scope)

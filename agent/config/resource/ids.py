@@ -122,7 +122,7 @@ def _warn_of_unstable_words(template: CompiledTemplate, scope: Scope, *, has_loc
     source = scope.source
     if source is None:
         return
-    numbered = source.kind in _REASSIGNED_NAMES or find_unstable_pattern(source) is not None
+    has_unstable_names = source.kind in _REASSIGNED_NAMES or find_unstable_pattern(source) is not None
     derived_words = frozenset(scope.entry_words.list_names() if scope.entry_words else ())
     for slot in template.template.slots:
         if slot.word in derived_words:
@@ -131,7 +131,7 @@ def _warn_of_unstable_words(template: CompiledTemplate, scope: Scope, *, has_loc
         reassignment = _REASSIGNED_WORDS.get(word)
         if word in _BUS_WORDS and not has_location and (relation or source.kind).rpartition(".")[2] == "usb":
             reassignment = "at each boot, if there are several USB controllers"
-        if reassignment is None and word in _NAMES and not relation and numbered:
+        if reassignment is None and word in _NAMES and not relation and has_unstable_names:
             reassignment = "as things appear"
         if reassignment is None or relation.startswith("udev"):
             continue

@@ -34,14 +34,16 @@ def compile_log(name: str, branch: Branch, scope: Scope, recover: LookThreshold 
     captured_words = {
         brace.word: WordSignature(brace.kind, varies=not scope.is_single) for brace in pattern.captured_words
     }
-    inner = replace(scope, captured_words=captured_words, has_only_captures=True)
-    only, ignore, latch = (_compile_clause(f"health.{name}.{key}", branch.get_branch(key), inner) for key in _CLAUSES)
-    latch_condition = branch.is_on("latch") if latch is None else latch
+    clause_scope = replace(scope, captured_words=captured_words, has_only_captures=True)
+    include_clause, ignore_clause, latch_clause = (
+        _compile_clause(f"health.{name}.{key}", branch.get_branch(key), clause_scope) for key in _CLAUSES
+    )
+    latch_condition = branch.is_on("latch") if latch_clause is None else latch_clause
     recovery_s = recover.seconds if isinstance(recover, LookDuration) else None
     log = Log(
         pattern,
-        only,
-        ignore,
+        include_clause,
+        ignore_clause,
         latch_condition,
         compile_event_rate(branch.get_leaf("trip"), scope) or ONE_EVENT,
         recovery_s,
@@ -81,13 +83,13 @@ def _compile_pattern(spot: FilePosition, text: str, scope: Scope) -> LogPattern 
         )
         return None
     try:
-        parsed = parse(text)
+        parsed_pieces = parse(text)
     except PatternError as error:
         scope.report(spot.make_error("text", error.message, error.write, mark=TextPiece(error.at, error.length)))
         return None
     pieces: list[str | Brace | None] = []
     has_fault = False
-    for piece in parsed:
+    for piece in parsed_pieces:
         if not isinstance(piece, tuple):
             pieces.append(piece)
             continue
@@ -116,15 +118,15 @@ def _compile_brace(
     spot: FilePosition, written: tuple[str, str | None, int, int], earlier_braces: list[Brace], scope: Scope
 ) -> Brace | None:
     """Return a brace of the pattern, or None. Faults are reported."""
-    word, kind, at, length = written
-    mark = TextPiece(at + 1, len(word))
+    word, kind, position, length = written
+    mark = TextPiece(position + 1, len(word))
     kinds = {value_type.value: value_type for value_type in KINDS}
     if kind is not None:
         fault = _find_capture_fault(word, kind, earlier_braces, scope)
         if fault is not None:
-            scope.report(spot.make_error(*fault, mark=TextPiece(at, length)))
+            scope.report(spot.make_error(*fault, mark=TextPiece(position, length)))
             return None
-        return Brace(word, kinds[kind], is_capture=True, at=at)
+        return Brace(word, kinds[kind], is_capture=True, at=position)
     signature = scope.find_word(spot, word, mark)
     if signature is None:
         return None
@@ -135,12 +137,12 @@ def _compile_brace(
             )
         )
         return None
-    compared = ValueType.TEXT if signature is ANYTHING else signature.kind
-    if compared not in KINDS:
-        message = f"{word} is {compared.value}, which cannot be found in a line; {', '.join(kinds)} can"
+    compared_type = ValueType.TEXT if signature is ANYTHING else signature.kind
+    if compared_type not in KINDS:
+        message = f"{word} is {compared_type.value}, which cannot be found in a line; {', '.join(kinds)} can"
         scope.report(spot.make_error("type", message, "take a word that stands in lines", mark=mark))
         return None
-    return Brace(word, compared, is_capture=False, at=at)
+    return Brace(word, compared_type, is_capture=False, at=position)
 
 
 def _find_capture_fault(word: str, kind: str, earlier_braces: list[Brace], scope: Scope) -> tuple[str, str, str] | None:

@@ -113,9 +113,11 @@ def _compile_share_map(branch: Branch, scope: Scope) -> ShareMap | None:
                 scope.report(node.spot.make_error("glob", error.message, error.write, mark="key"))
         elif (text := _canonicalize_key(key, signature.kind, node, scope)) is not None:
             counts[text] = count
-    otherwise = branch.get_leaf("else")
+    default_leaf = branch.get_leaf("else")
     default = (
-        None if otherwise is None else _compile_count(otherwise, scope, "else is how many shares if the map has none")
+        None
+        if default_leaf is None
+        else _compile_count(default_leaf, scope, "else is how many shares if the map has none")
     )
     patterns.sort(key=lambda item: (-len(item[0]), item[0]))
     return ShareMap(

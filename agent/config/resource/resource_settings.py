@@ -33,8 +33,8 @@ def compile_slots(tree: Branch, scope: Scope, *, has_name_words: bool) -> Slots 
         scope.report(leaf.spot.make_error("list-size", message, f"at most {limit}"))
         return None
     replicas = tree.get_branch("replicas")
-    other = replicas.get_leaf("count") if replicas else None
-    if replicas is not None and (other is None or other.value != 1):
+    replica_count = replicas.get_leaf("count") if replicas else None
+    if replicas is not None and (replica_count is None or replica_count.value != 1):
         message = "slots are shares of all devices together, and replicas of each"
         scope.report(branch.spot.make_error("type", message, "write replicas = false, or leave slots out", mark="key"))
         return None

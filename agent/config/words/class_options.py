@@ -32,11 +32,11 @@ def compile_options(tree: Branch, scope: Scope, spot: FilePosition, *, required:
     required: an option without a value is a fault, reported at `spot`.
     """
     branch = tree.get_branch("options")
-    declared = [name for name, option in branch.list_branches() if _is_declared(option)] if branch else []
+    declared_names = [name for name, option in branch.list_branches() if _is_declared(option)] if branch else []
     constants: dict[str, Constant] = {}
     for name, option in branch.list_branches() if branch else ():
         word = f"options.{name}"
-        domain = _find_domain(name, option, declared, scope)
+        domain = _find_domain(name, option, declared_names, scope)
         if domain is None:
             scope.has_all_words = False
             continue
@@ -59,15 +59,19 @@ def _is_declared(option: Branch) -> bool:
     return not option.members.keys().isdisjoint(("about", *_DOMAINS))
 
 
-def _find_domain(name: str, option: Branch, declared: Sequence[str], scope: Scope) -> _Domain | None:
+def _find_domain(name: str, option: Branch, declared_names: Sequence[str], scope: Scope) -> _Domain | None:
     """Return the values that an option accepts, or None. Faults of its declaration are reported."""
     if not _is_declared(option):
         if scope.has_all_keys:
             message = f"no class that is used here has an option {name}"
-            advice = f"there is {', '.join(declared)}" if declared else "take it out, or name the class that asks it"
+            advice = (
+                f"there is {', '.join(declared_names)}"
+                if declared_names
+                else "take it out, or name the class that asks it"
+            )
             scope.report(
                 _get_position(option).make_error(
-                    "unknown-key", message, make_hint(name, declared) or advice, mark="key"
+                    "unknown-key", message, make_hint(name, declared_names) or advice, mark="key"
                 )
             )
         return None

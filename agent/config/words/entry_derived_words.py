@@ -78,16 +78,18 @@ class EntryDerivedWords:
 
     def find_signature(self, word: str) -> WordSignature | None:
         """Return the signature of a derived word, or None."""
-        declared = self._declarations.get(word)
-        if declared is None:
+        declaration = self._declarations.get(word)
+        if declaration is None:
             return None
         if word in self._open_names:
-            way = " → ".join((*self._open_names[self._open_names.index(word) :], word))
-            self._scope.report(declared.spot.make_error("cycle", f"{way}: each needs the other", _CYCLE, mark="key"))
+            cycle = " → ".join((*self._open_names[self._open_names.index(word) :], word))
+            self._scope.report(
+                declaration.spot.make_error("cycle", f"{cycle}: each needs the other", _CYCLE, mark="key")
+            )
             return ANYTHING
         if word not in self._compiled_words:
             self._open_names.append(word)
-            self._compiled_words[word] = self._compile_for_member(declared.make)
+            self._compiled_words[word] = self._compile_for_member(declaration.make)
             self._open_names.pop()
         compiled_word = self._compiled_words[word]
         return ANYTHING if compiled_word is None else compiled_word.signature
@@ -98,31 +100,31 @@ class EntryDerivedWords:
 
     def find_partner_signature(self, spot: FilePosition, word: str, mark: FindingMark) -> WordSignature | None:
         """Return the signature of a word of a partner, or None. An unknown word is reported."""
-        head, rest = _split_head(word)
+        head, partner_word = _split_head(word)
         compiled_join = self._compile_join(head)
         if compiled_join is None:
             return ANYTHING
-        if compiled_join.has_health_words and rest in _HEALTH_WORDS:
+        if compiled_join.has_health_words and partner_word in _HEALTH_WORDS:
             if not self._scope.allows_partner_health:
-                message = f"{rest} of a class is known after a look, and this is asked in it"
+                message = f"{partner_word} of a class is known after a look, and this is asked in it"
                 write = "say it in a wait, in holds, when or reason of a check, or in a when of what is given"
                 self._scope.report(spot.make_error("unknown-word", message, write, mark=mark))
                 return None
             wellness = self._compiled_words[word] = CompiledWord(
-                WordSignature(_HEALTH_WORDS[rest]), PartnerHealthWord(compiled_join.join, rest)
+                WordSignature(_HEALTH_WORDS[partner_word]), PartnerHealthWord(compiled_join.join, partner_word)
             )
             return wellness.signature
         signature = WordSignature(ValueType.TEXT)
-        if rest:
-            cut = len(word) - len(rest.removeprefix("./"))
-            inner = TextPiece(mark.at + cut, mark.length - cut) if isinstance(mark, TextPiece) else mark
-            inner_signature = compiled_join.scope.find_word(spot, rest, inner)
+        if partner_word:
+            cut = len(word) - len(partner_word.removeprefix("./"))
+            inner_mark = TextPiece(mark.at + cut, mark.length - cut) if isinstance(mark, TextPiece) else mark
+            inner_signature = compiled_join.scope.find_word(spot, partner_word, inner_mark)
             if inner_signature is None:
                 return None
             if inner_signature is ANYTHING:
                 return inner_signature
             signature = replace(inner_signature, varies=not self._scope.is_single)
-        self._compiled_words[word] = CompiledWord(signature, PartnerWord(compiled_join.join, rest))
+        self._compiled_words[word] = CompiledWord(signature, PartnerWord(compiled_join.join, partner_word))
         return signature
 
     def find_health_joins(self, words: Iterable[str]) -> tuple[str, ...]:
@@ -140,20 +142,20 @@ class EntryDerivedWords:
 
     def split_join_path(self, path: str) -> tuple[Join, str] | None:
         """Return the join at the beginning of a path and the path of the partner. Return None without such a join."""
-        head, rest = _split_head(path)
+        head, partner_path = _split_head(path)
         compiled_join = self._compile_join(head) if head in self._join_branches else None
         if compiled_join is None or (
-            compiled_join.scope.entry_words is not None and compiled_join.scope.entry_words.is_joined(rest)
+            compiled_join.scope.entry_words is not None and compiled_join.scope.entry_words.is_joined(partner_path)
         ):
             return None
-        return compiled_join.join, rest
+        return compiled_join.join, partner_path
 
     def _compile_join(self, name: str) -> join_compiler.CompiledJoin | None:
         """Return a join, compiled at first use, or None."""
         if name in self._open_names:
-            way = " → ".join((*self._open_names[self._open_names.index(name) :], name))
+            cycle = " → ".join((*self._open_names[self._open_names.index(name) :], name))
             spot = self._join_branches[name].spot
-            self._scope.report(spot.make_error("cycle", f"{way}: each needs the other", _CYCLE, mark="key"))
+            self._scope.report(spot.make_error("cycle", f"{cycle}: each needs the other", _CYCLE, mark="key"))
             return None
         if name not in self._joins:
             self._open_names.append(name)
@@ -260,9 +262,9 @@ def _split_head(word: str) -> tuple[str, str]:
     """Return the first part of a word, which can be the name of a join, and the rest as a word or path of the
     partner.
     """
-    end = next((at for at, letter in enumerate(word) if letter in "./"), len(word))
-    mark, rest = word[end : end + 1], word[end + 1 :]
-    return word[:end], f"./{rest}" if mark == "/" else rest
+    end = next((index for index, letter in enumerate(word) if letter in "./"), len(word))
+    mark, remainder = word[end : end + 1], word[end + 1 :]
+    return word[:end], f"./{remainder}" if mark == "/" else remainder
 
 
 def _make_captured_word(capture: Capture, scope: Scope) -> CompiledWord:

@@ -76,7 +76,7 @@ def compile_join(
         )
         return None
     finding_count = len(scope.findings)
-    inner = replace(
+    partner_scope = replace(
         scope,
         source=None,
         node_words={},
@@ -92,41 +92,45 @@ def compile_join(
     below: RelativeDirectory | None = None
     if directory_leaf is not None and is_relative(directory_leaf.value):
         below = compile_relative_directory(branch.spot.get_child("dir"), str(directory_leaf.value), scope)
-        inner.source = Source("dir", (str(directory_leaf.value),)) if below else None
+        partner_scope.source = Source("dir", (str(directory_leaf.value),)) if below else None
     else:
-        inner.source = compile_source(leaf, inner)
-    if inner.source is None:
+        partner_scope.source = compile_source(leaf, partner_scope)
+    if partner_scope.source is None:
         return None
-    inner.is_single = below is None and is_single(inner.source)
-    inner.has_all_keys = inner.has_all_words = True
+    partner_scope.is_single = below is None and is_single(partner_scope.source)
+    partner_scope.has_all_keys = partner_scope.has_all_words = True
     of_class = verb in {"class", "resource"}
     if of_class:
-        inner.options = {}
-        constants = compile_options(tree, inner, tree.spot, required=False)
+        partner_scope.options = {}
+        constants = compile_options(tree, partner_scope, tree.spot, required=False)
         class_leaf = branch.get_leaf(verb)
-        inner.join_path = (*scope.join_path, str(class_leaf.value) if class_leaf else "")
-    inner.probes = compile_probes(tree, inner, scope.probes)
-    words = inner.entry_words = partner.make_scope(tree, inner, constants)
-    interval = compile_interval(leaf, inner)
-    cares = scope.compile_partner_checks if of_class and partner.needs_health else None
-    partner_checks = cares(inner.join_path[-1], tree, inner, interval) if cares else None
-    on = compile_equal_words(branch.get_leaf("on"), scope, inner)
+        partner_scope.join_path = (*scope.join_path, str(class_leaf.value) if class_leaf else "")
+    partner_scope.probes = compile_probes(tree, partner_scope, scope.probes)
+    words = partner_scope.entry_words = partner.make_scope(tree, partner_scope, constants)
+    interval = compile_interval(leaf, partner_scope)
+    compile_health = scope.compile_partner_checks if of_class and partner.needs_health else None
+    partner_checks = (
+        compile_health(partner_scope.join_path[-1], tree, partner_scope, interval) if compile_health else None
+    )
+    word_pairs = compile_equal_words(branch.get_leaf("on"), scope, partner_scope)
     match = branch.get_branch("match")
-    clause = compile_clause(f"join.{name}.match", match, inner) if match else Clause("match", (), branch.spot.origin)
+    clause = (
+        compile_clause(f"join.{name}.match", match, partner_scope) if match else Clause("match", (), branch.spot.origin)
+    )
     derived_words = {**constants, **words.compile_all()}
-    if on is None or any(finding.severity is Severity.ERROR for finding in scope.findings[finding_count:]):
+    if word_pairs is None or any(finding.severity is Severity.ERROR for finding in scope.findings[finding_count:]):
         return None
     pool = PartnerPool(
-        inner.source,
-        tuple(partner_key for partner_key, _ in on),
+        partner_scope.source,
+        tuple(partner_key for partner_key, _ in word_pairs),
         clause,
         derived_words,
         words.list_joins(),
         below,
         partner_checks,
     )
-    join = Join(name, pool, tuple(device_word for _, device_word in on), branch.is_on("optional"), interval)
-    return CompiledJoin(join, inner, of_class)
+    join = Join(name, pool, tuple(device_word for _, device_word in word_pairs), branch.is_on("optional"), interval)
+    return CompiledJoin(join, partner_scope, of_class)
 
 
 def _build_tree(verb: str, branch: Branch, scope: Scope) -> Branch | None:
@@ -166,16 +170,16 @@ def _merge_class(
 ) -> Branch | None:
     """Return the tree of a class or an entry, with the additions of the join."""
     if name in scope.join_path:
-        way = " → ".join((*scope.join_path[scope.join_path.index(name) :], name))
+        cycle = " → ".join((*scope.join_path[scope.join_path.index(name) :], name))
         scope.report(
-            spot.make_error("cycle", f"{way}: each needs the other", "leave one of the joins out", mark="text")
+            spot.make_error("cycle", f"{cycle}: each needs the other", "leave one of the joins out", mark="text")
         )
         return None
     members = {key: node for key, node in sentence.tree.members.items() if key in _CLASS_KEYS}
     return override(Branch(members, sentence.tree.spot, sentence.tree.place), join_tree, scope.findings)
 
 
-def compile_equal_words(leaf: Leaf | None, scope: Scope, inner: Scope) -> list[tuple[PartnerKey, str]] | None:
+def compile_equal_words(leaf: Leaf | None, scope: Scope, partner_scope: Scope) -> list[tuple[PartnerKey, str]] | None:
     """Return the pairs of equal words of partner and device. Without pairs, each device of the pool can be the
     partner.
     """
@@ -184,7 +188,7 @@ def compile_equal_words(leaf: Leaf | None, scope: Scope, inner: Scope) -> list[t
         return pairs
     for partner_word, device_word in leaf.value.items():
         spot = leaf.spot.get_child(*([partner_word] if "/" in partner_word else partner_word.split(".")))
-        partner_signature = inner.find_word(spot, partner_word, "key")
+        partner_signature = partner_scope.find_word(spot, partner_word, "key")
         device_signature = scope.find_word(spot, str(device_word), "text")
         if partner_signature is None or device_signature is None:
             return None

@@ -32,13 +32,13 @@ def compile_let(name: str, branch: Branch, scope: Scope) -> CompiledWord | None:
     if len(branch.verbs) > 1:
         return None  # several verbs were reported when they were read
     (verb,) = branch.verbs
-    wrong = [
+    faults = [
         node.spot.make_error("type", f"{key} does not go with {verb}", _format_verbs(key), mark="key")
         for key, node in branch.members.items()
         if not isinstance(node, Conflict) and key not in {verb, "else"} | _EXTRA_KEYS.get(verb, frozenset())
     ]
-    scope.findings += wrong
-    if wrong:
+    scope.findings += faults
+    if faults:
         return None
     verb_node = branch.members[verb]
     compiled_word = VERBS[verb](name, verb_node, branch, scope)

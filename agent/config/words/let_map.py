@@ -22,7 +22,7 @@ def compile_map(name: str, source: CompiledWord, branch: Branch, kind: ValueType
         message = f"let.{name} has no map"
         scope.report(branch.spot.make_error("missing", message, 'write map = { "key" = "value" }', mark="key"))
         return None
-    by = source.signature.kind
+    key_type = source.signature.kind
     exact: dict[str, Scalar] = {}
     patterns: dict[str, tuple[glob.Glob, Scalar]] = {}
     is_complete = True
@@ -36,21 +36,23 @@ def compile_map(name: str, source: CompiledWord, branch: Branch, kind: ValueType
             is_complete = False
             continue
         value = parse_constant(node.spot, node.value, kind, scope)
-        glob = _compile_key(node.spot, key, by, scope)
+        glob = _compile_key(node.spot, key, key_type, scope)
         if value is None or glob is None:
             is_complete = False
         elif isinstance(glob, str):
             exact[glob] = value
         else:
             patterns[key] = glob, value
-    otherwise, absent = branch.get_leaf("else"), branch.get_leaf("if_absent")
-    other = parse_constant(otherwise.spot, otherwise.value, kind, scope) if otherwise else None
-    absent_value = parse_constant(absent.spot, absent.value, kind, scope) if absent else None
-    if not is_complete or (otherwise and other is None) or (absent and absent_value is None):
+    default_leaf, absent_leaf = branch.get_leaf("else"), branch.get_leaf("if_absent")
+    default = parse_constant(default_leaf.spot, default_leaf.value, kind, scope) if default_leaf else None
+    absent_value = parse_constant(absent_leaf.spot, absent_leaf.value, kind, scope) if absent_leaf else None
+    if not is_complete or (default_leaf and default is None) or (absent_leaf and absent_value is None):
         return None
     sorted_patterns = tuple(patterns[key] for key in sorted(patterns, key=lambda key: (-len(key), key)))
     signature = ANYTHING if source.signature is ANYTHING else replace(source.signature, kind=kind, is_list=False)
-    return CompiledWord(signature, MappedWord(source.derived_word, by, exact, sorted_patterns, other, absent_value))
+    return CompiledWord(
+        signature, MappedWord(source.derived_word, key_type, exact, sorted_patterns, default, absent_value)
+    )
 
 
 def _compile_key(spot: FilePosition, key: str, kind: ValueType, scope: Scope) -> str | glob.Glob | None:

@@ -50,7 +50,7 @@ def _compile_alternatives(name: str, leaf: Leaf, branch: Branch, scope: Scope) -
         return None
     kinds = {(word.signature.kind, word.signature.is_list): word for word in words if word.signature is not ANYTHING}
     if len(kinds) > 1:
-        type_texts = " and ".join(f"{'a list of ' if many else ''}{kind.value}" for kind, many in kinds)
+        type_texts = " and ".join(f"{'a list of ' if is_list else ''}{kind.value}" for kind, is_list in kinds)
         message = f"{name} would be {type_texts}, whichever is there first"
         write = 'add type = "…"' if len({kind for kind, _ in kinds}) > 1 else ""
         scope.report(leaf.spot.make_error("type", message, write))
@@ -62,7 +62,7 @@ def _compile_alternatives(name: str, leaf: Leaf, branch: Branch, scope: Scope) -
 
 
 def _make_path_verb(
-    make: Callable[..., DerivedWord], *, many: bool
+    make: Callable[..., DerivedWord], *, is_list: bool
 ) -> Callable[[str, Leaf, Branch, Scope], CompiledWord | None]:
     """Return a compiler of a verb whose operand is a path."""
 
@@ -76,7 +76,7 @@ def _make_path_verb(
         return (
             None
             if word_path is None
-            else CompiledWord(WordSignature(kind, many, word_path.varies), make(word_path.path, kind))
+            else CompiledWord(WordSignature(kind, is_list, word_path.varies), make(word_path.path, kind))
         )
 
     return compile_files
@@ -90,7 +90,7 @@ def _compile_field(name: str, leaf: Leaf, branch: Branch, scope: Scope) -> Compi
     def make(path: FilePath, kind: ValueType) -> DerivedWord:
         return FileField(str(leaf.value).strip(), path, kind)
 
-    return _make_path_verb(make, many=False)(name, source_leaf, branch, scope)
+    return _make_path_verb(make, is_list=False)(name, source_leaf, branch, scope)
 
 
 def _compile_take(name: str, leaf: Leaf, branch: Branch, scope: Scope) -> CompiledWord | None:
@@ -267,9 +267,9 @@ def _parse_range(text: str) -> tuple[int, int] | None:
 VERBS: Mapping[str, Callable[..., CompiledWord | None]] = {
     "read": _compile_read,
     "first_of": _compile_alternatives,
-    "read_all": _make_path_verb(FileTexts, many=True),
-    "names_of": _make_path_verb(FileNames, many=True),
-    "name_of": _make_path_verb(FileName, many=False),
+    "read_all": _make_path_verb(FileTexts, is_list=True),
+    "names_of": _make_path_verb(FileNames, is_list=True),
+    "name_of": _make_path_verb(FileName, is_list=False),
     "field": _compile_field,
     "take": _compile_take,
     "by": _compile_by,

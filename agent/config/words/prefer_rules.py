@@ -72,23 +72,23 @@ def _compile_links(
         message = f"links.{name} does not say where the links are"
         scope.report(branch.spot.make_error("missing", message, 'write for example dir = "./links/*"', mark="key"))
         return None
-    on = branch.get_leaf("on")
-    if on is None:
+    pair_leaf = branch.get_leaf("on")
+    if pair_leaf is None:
         message = f"links.{name} does not say what is at the other end"
         write = 'write on = { word of the link = "word of the device" }'
         scope.report(branch.spot.make_error("missing", message, write, mark="key"))
         return None
     return (_compile_directory_links if branch.verbs == ("dir",) else _compile_file_links)(
-        name, branch, on, scope, constants
+        name, branch, pair_leaf, scope, constants
     )
 
 
 def _compile_directory_links(
-    name: str, branch: Branch, on: Leaf, scope: Scope, constants: Mapping[str, DerivedWord]
+    name: str, branch: Branch, pair_leaf: Leaf, scope: Scope, constants: Mapping[str, DerivedWord]
 ) -> Links | None:
     spot = branch.spot
     let, leaf = branch.get_branch("let"), branch.get_leaf("dir")
-    inner = replace(
+    link_scope = replace(
         scope,
         source=Source("dir"),
         node_words={},
@@ -99,13 +99,15 @@ def _compile_directory_links(
         is_before_grouping=False,
         is_single=False,
     )
-    words = inner.entry_words = EntryDerivedWords(Branch({"let": let} if let else {}, spot), inner, constants)
+    words = link_scope.entry_words = EntryDerivedWords(Branch({"let": let} if let else {}, spot), link_scope, constants)
     word_path = compile_path(leaf.spot, str(leaf.value), scope) if leaf else None
-    pairs = compile_equal_words(on, scope, inner)
-    cost = _compile_cost(name, branch, inner)
+    pairs = compile_equal_words(pair_leaf, scope, link_scope)
+    cost = _compile_cost(name, branch, link_scope)
     derived_words = words.compile_all()
     if pairs is not None and len(pairs) != 1:
-        scope.report(on.spot.make_error("type", "one word says what is at the other end of a link", "leave one pair"))
+        scope.report(
+            pair_leaf.spot.make_error("type", "one word says what is at the other end of a link", "leave one pair")
+        )
         return None
     if cost is None or pairs is None or word_path is None:
         return None
@@ -114,7 +116,7 @@ def _compile_directory_links(
 
 
 def _compile_file_links(
-    name: str, branch: Branch, on: Leaf, scope: Scope, constants: Mapping[str, DerivedWord]
+    name: str, branch: Branch, pair_leaf: Leaf, scope: Scope, constants: Mapping[str, DerivedWord]
 ) -> Scores | None:
     del constants
     leaf, spot = branch.get_leaf("file"), branch.spot
@@ -130,17 +132,17 @@ def _compile_file_links(
             )
         )
         return None
-    pairs = on.value if isinstance(on.value, dict) else {}
+    pairs = pair_leaf.value if isinstance(pair_leaf.value, dict) else {}
     if [*pairs] != [_END]:
         message = "both ends of a line are named by the same word of their devices"
-        scope.report(on.spot.make_error("unknown-word", message, 'write on = { end = "word of the device" }'))
+        scope.report(pair_leaf.spot.make_error("unknown-word", message, 'write on = { end = "word of the device" }'))
         return None
     device_word = pairs[_END]
-    signature = scope.find_word(on.spot.get_child(_END), str(device_word), "text")
+    signature = scope.find_word(pair_leaf.spot.get_child(_END), str(device_word), "text")
     if signature is None or signature.is_list:
         if signature is not None:
             message = f"{device_word} is a list, and one value is wanted"
-            scope.report(on.spot.get_child(_END).make_error("type", message, "take another word", mark="text"))
+            scope.report(pair_leaf.spot.get_child(_END).make_error("type", message, "take another word", mark="text"))
         return None
     if "cost" not in branch.members:
         return Scores(name, path, str(device_word), signature.kind)
@@ -153,42 +155,44 @@ def _compile_cost(name: str, branch: Branch, scope: Scope, *, lines: bool = Fals
     leaf, table = branch.get_leaf("cost"), branch.get_branch("cost")
     if leaf is not None:
         return Cost(default=leaf.value) if isinstance(leaf.value, int) else None
-    by = table.get_leaf("by") if table else None
-    if table is None or by is None:
+    word_leaf = table.get_leaf("by") if table else None
+    if table is None or word_leaf is None:
         message = f"links.{name} does not say how far the other end is"
         scope.report(
             branch.spot.make_error("missing", message, 'write cost = 1, or cost = { by = "word", … }', mark="key")
         )
         return None
-    signature = _compile_cost_word(by, scope, lines=lines)
-    otherwise, keys = table.get_leaf("else"), table.get_branch("map")
+    signature = _compile_cost_word(word_leaf, scope, lines=lines)
+    default_leaf, keys = table.get_leaf("else"), table.get_branch("map")
     exact: dict[str, int] = {}
     for key, node in keys.members.items() if keys else ():
-        spot = keys.spot.get_child(key) if keys else by.spot
+        spot = keys.spot.get_child(key) if keys else word_leaf.spot
         if not isinstance(node, Leaf) or not isinstance(node.value, int) or isinstance(node.value, bool):
             scope.report(spot.make_error("type", "a cost is a whole number", "write it without quotes"))
         elif signature is not None and (written := _compile_key(spot, key, signature.kind, scope)) is not None:
             exact[written] = node.value
     if signature is None:
         return None
-    other = otherwise.value if otherwise is not None and isinstance(otherwise.value, int) else None
-    if not exact and other is None:
+    default = default_leaf.value if default_leaf is not None and isinstance(default_leaf.value, int) else None
+    if not exact and default is None:
         message = f"links.{name}.cost says of nothing how far it is"
         scope.report(
             table.spot.make_error("missing", message, 'write map = { "value" = 10 }, or else = 50', mark="key")
         )
-    return Cost(str(by.value), signature.kind, exact, other)
+    return Cost(str(word_leaf.value), signature.kind, exact, default)
 
 
-def _compile_cost_word(by: Leaf, scope: Scope, *, lines: bool) -> WordSignature | None:
-    word = str(by.value)
+def _compile_cost_word(word_leaf: Leaf, scope: Scope, *, lines: bool) -> WordSignature | None:
+    word = str(word_leaf.value)
     if lines and word != _SCORE:
-        scope.report(by.spot.make_error("unknown-word", f"a line has no word {word}", f'write "{_SCORE}"', mark="text"))
+        scope.report(
+            word_leaf.spot.make_error("unknown-word", f"a line has no word {word}", f'write "{_SCORE}"', mark="text")
+        )
         return None
-    signature = WordSignature(ValueType.TEXT) if lines else scope.find_word(by.spot, word, "text")
+    signature = WordSignature(ValueType.TEXT) if lines else scope.find_word(word_leaf.spot, word, "text")
     if signature is not None and signature is not ANYTHING and signature.is_list:
         scope.report(
-            by.spot.make_error(
+            word_leaf.spot.make_error(
                 "type", f"{word} is a list, and one value is wanted", "take a word that says one thing", mark="text"
             )
         )

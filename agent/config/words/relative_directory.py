@@ -30,9 +30,9 @@ def compile_relative_directory(spot: FilePosition, written: str, scope: Scope) -
 
     In the path, `{word}` is replaced by a value, and `{word:type}` captures a value.
     """
-    head, _, rest = mask_words(written).partition("/")
+    head, _, pattern = mask_words(written).partition("/")
     try:
-        glob.parse(rest, allow_captures=True)
+        glob.parse(pattern, allow_captures=True)
     except PatternError as error:
         mark = TextPiece(len(head) + 1 + error.at, error.length)
         scope.report(spot.make_error("glob", error.message, error.write, mark=mark))

@@ -53,8 +53,8 @@ def compile_path(spot: FilePosition, written: str, scope: Scope, mark: FindingMa
         write = error.write
         if "{" in written and ":" in written:
             write = "what a brace takes stands in source and in take; {word} puts a word here"
-        at = TextPiece(error.at, error.length) if mark == "text" else mark
-        scope.report(spot.make_error("text", error.message, write, mark=at))
+        piece_mark = TextPiece(error.at, error.length) if mark == "text" else mark
+        scope.report(spot.make_error("text", error.message, write, mark=piece_mark))
         return None
     skeleton = "".join(piece if isinstance(piece, str) else "x" for piece in shortest.pieces)
     signature = scope.find_word(spot, skeleton, mark)
@@ -62,22 +62,22 @@ def compile_path(spot: FilePosition, written: str, scope: Scope, mark: FindingMa
         return None
     words: list[WordSignature] = []
     for slot in text.slots:
-        at = TextPiece(slot.at + 1, len(slot.word)) if mark == "text" else mark
-        word = scope.find_word(spot, slot.word, at)
+        piece_mark = TextPiece(slot.at + 1, len(slot.word)) if mark == "text" else mark
+        word = scope.find_word(spot, slot.word, piece_mark)
         if word is None:
             return None
-        if not _is_path_piece(spot, slot, word, scope, at):
+        if not _is_path_piece(spot, slot, word, scope, piece_mark):
             return None
         words.append(word)
     join: Join | None = None
     start = str(shortest.pieces[0])
     if scope.entry_words is not None and scope.entry_words.is_joined(head):
-        through = scope.entry_words.split_join_path(start)
-        if through is None:
+        join_path = scope.entry_words.split_join_path(start)
+        if join_path is None:
             message = f"{head} is a partner's partner; a word of the join's let can read there"
             scope.report(spot.make_error("path", message, "read there by the join's let", mark=mark))
             return None
-        join, start = through
+        join, start = join_path
     start = start.replace("{", "[{]")
     pieces = tuple(piece.replace("{", "[{]") if isinstance(piece, str) else piece for piece in shortest.pieces[1:])
     path = FilePath(start, (start, *pieces), join) if shortest.slots else FilePath(start, join=join)
@@ -150,6 +150,6 @@ def _is_path_piece(spot: FilePosition, slot: Slot, word: WordSignature, scope: S
 
 def _shorten(written: str) -> str:
     """Return a path without empty steps and `.`. Steps `..` stay, because they follow links."""
-    head, _, rest = written.partition("/")
-    steps = [step for step in rest.split("/") if step not in {"", "."}]
+    head, _, remainder = written.partition("/")
+    steps = [step for step in remainder.split("/") if step not in {"", "."}]
     return "/".join((head, *steps)) if steps else f"{head}/"

@@ -144,17 +144,17 @@ class Check(Struct):
         """The kernel log pattern, or None if this is not a kernel log check."""
         return self.criterion if isinstance(self.criterion, Log) else None
 
-    def _evaluate_clause(self, holds: Clause, facts: QueryFacts) -> CheckResult:
-        failed = holds.find_failed_line(facts, THREE_VALUED)
-        if failed is None:
+    def _evaluate_clause(self, clause: Clause, facts: QueryFacts) -> CheckResult:
+        failed_line = clause.find_failed_line(facts, THREE_VALUED)
+        if failed_line is None:
             return CheckResult(CheckVerdict.PASS)
-        if failed.undecided_fact is not None and self.on_unknown is not OnUnknown.UNHEALTHY:
+        if failed_line.undecided_fact is not None and self.on_unknown is not OnUnknown.UNHEALTHY:
             return self.make_unknown_result("")
-        doubt = None if failed.undecided_fact is None else UnknownCause.UNKNOWN
+        cause = None if failed_line.undecided_fact is None else UnknownCause.UNKNOWN
         return CheckResult(
             CheckVerdict.FAIL,
-            shorten(self._format_failed_line(holds, failed, facts), REASON_LIMIT),
-            unknown_cause=doubt,
+            shorten(self._format_failed_line(clause, failed_line, facts), REASON_LIMIT),
+            unknown_cause=cause,
         )
 
     def _evaluate_counter(self, rises: CounterCheck, facts: QueryFacts) -> CheckResult:
@@ -205,26 +205,26 @@ class Check(Struct):
 
         timed_out: the query had no answer before its timeout.
         """
-        doubt = UnknownCause.TIMEOUT if late else UnknownCause.UNKNOWN
+        cause = UnknownCause.TIMEOUT if late else UnknownCause.UNKNOWN
         match self.on_unknown:
             case OnUnknown.HEALTHY:
-                return CheckResult(CheckVerdict.PASS, query_number=answer, unknown_cause=doubt)
+                return CheckResult(CheckVerdict.PASS, query_number=answer, unknown_cause=cause)
             case OnUnknown.KEEP:
-                return CheckResult(CheckVerdict.IGNORED, unknown_cause=doubt)
-        return CheckResult(CheckVerdict.FAIL, reason, answer, unknown_cause=doubt)
+                return CheckResult(CheckVerdict.IGNORED, unknown_cause=cause)
+        return CheckResult(CheckVerdict.FAIL, reason, answer, unknown_cause=cause)
 
     def _join_reasons(self, detail: str, facts: QueryFacts) -> str:
         """Return the reason of the check with the detail in brackets. Return the detail if the check has no reason."""
         text = "" if self.reason is None else format_reason(self.reason, facts)
         return shorten(f"{text} ({detail})" if text and detail else text or detail, REASON_LIMIT)
 
-    def _format_failed_line(self, holds: Clause, failed: FailedLine, facts: FactReader) -> str:
+    def _format_failed_line(self, clause: Clause, failed_line: FailedLine, facts: FactReader) -> str:
         if self.reason is None:
-            statement = failed.statement
-            address = statement.address.removeprefix(f"{holds.name}.")
-            return f"{address} = {statement.source_text}, here {failed.facts_text}"
+            statement = failed_line.statement
+            address = statement.address.removeprefix(f"{clause.name}.")
+            return f"{address} = {statement.source_text}, here {failed_line.facts_text}"
         text = format_reason(self.reason, facts)
-        return f"{text} ({failed.undecided_fact.reason})" if failed.undecided_fact is not None else text
+        return f"{text} ({failed_line.undecided_fact.reason})" if failed_line.undecided_fact is not None else text
 
 
 def format_reason(text: Template, facts: FactReader) -> str:

@@ -11,24 +11,24 @@ from agent.core.language.template import Slot
 from agent.core.struct import Struct
 
 
-def list_dependencies(thing: object) -> Iterator[str]:
+def list_dependencies(value: object) -> Iterator[str]:
     """Yield the words that a derived word, a clause or a template uses. A join yields the words of the device, not
     of the partner.
     """
-    match thing:
+    match value:
         case Join():
-            yield from thing.key_words
+            yield from value.key_words
             return
         case CapturedWord():
             return  # its word is its own name
         case CopiedWord() | Slot() | ClauseLine():
-            yield thing.word
-    if isinstance(thing, Mapping):
-        parts: Iterable[object] = thing.values()
-    elif isinstance(thing, tuple):
-        parts = thing
-    elif isinstance(thing, Struct):
-        parts = (getattr(thing, name) for name in thing.__struct_fields__)
+            yield value.word
+    if isinstance(value, Mapping):
+        parts: Iterable[object] = value.values()
+    elif isinstance(value, tuple):
+        parts = value
+    elif isinstance(value, Struct):
+        parts = (getattr(value, name) for name in value.__struct_fields__)
     else:
         return
     for part in parts:

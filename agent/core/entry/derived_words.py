@@ -128,7 +128,9 @@ class MappedWord(Struct):
         key = canonicalize(self.kind, value)
         result = self.exact.get(key)
         if result is None:
-            result = next((says for pattern, says in self.patterns if pattern.matches(key)), self.default)
+            result = next(
+                (pattern_value for pattern, pattern_value in self.patterns if pattern.matches(key)), self.default
+            )
         return Absent(f"the map has no {key[:64]!r}") if result is None else result
 
 
@@ -248,10 +250,10 @@ class RankWord(Struct):
             return value if isinstance(value, Absent) else Absent("is a list")
         if not isinstance(elements, tuple):
             return elements if isinstance(elements, Absent) else Absent("is no list")
-        rank, ranks = self._sort_key(value), {self._sort_key(other) for other in elements}
+        rank, ranks = self._sort_key(value), {self._sort_key(element_rank) for element_rank in elements}
         if rank not in ranks:
             return Absent(f"{format_scalar(value)[:64]!r} is none of the {len(ranks)} in the list")
-        return sum(other < rank for other in ranks)
+        return sum(element_rank < rank for element_rank in ranks)
 
     def _sort_key(self, value: Scalar) -> tuple[int, str]:
         if isinstance(value, int):

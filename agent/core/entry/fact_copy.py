@@ -43,8 +43,11 @@ def copy_related_facts(clauses: Iterable[Clause], facts: Knowledge) -> dict[str,
             for relation in find_relation_tests(line.test):
                 if isinstance(relation.clause, Clause):
                     inner_clauses.setdefault(relation.word, []).append(relation.clause)
-    return {word: _copy_devices(inner, facts.follow_relation(word)) for word, inner in inner_clauses.items()}
+    return {
+        word: _copy_devices(relation_clauses, facts.follow_relation(word))
+        for word, relation_clauses in inner_clauses.items()
+    }
 
 
 def _copy_devices(clauses: list[Clause], devices: tuple[Knowledge, ...] | Absent) -> tuple[FactCopy, ...] | Absent:
-    return devices if isinstance(devices, Absent) else tuple(copy_facts(clauses, thing) for thing in devices)
+    return devices if isinstance(devices, Absent) else tuple(copy_facts(clauses, device) for device in devices)

@@ -42,18 +42,26 @@ class FilePath(Struct):
 
     def read_texts(self, facts: WordReader) -> Sequence[str | Absent] | Absent:
         """Return the content of each file that matches."""
-        resolved = self._resolve(facts)
-        return resolved if isinstance(resolved, Absent) else resolved[0].read_texts(resolved[1])
+        reader_and_path = self._resolve(facts)
+        return (
+            reader_and_path
+            if isinstance(reader_and_path, Absent)
+            else reader_and_path[0].read_texts(reader_and_path[1])
+        )
 
     def list_names(self, facts: WordReader) -> Sequence[str] | Absent:
         """Return the names of all files that match."""
-        resolved = self._resolve(facts)
-        return resolved if isinstance(resolved, Absent) else resolved[0].list_names(resolved[1])
+        reader_and_path = self._resolve(facts)
+        return (
+            reader_and_path
+            if isinstance(reader_and_path, Absent)
+            else reader_and_path[0].list_names(reader_and_path[1])
+        )
 
     def list_directories(self, facts: WordReader) -> Sequence[WordReader]:
         """Return the directories that match, each as a device of its own. Return nothing if the path has no value."""
-        resolved = self._resolve(facts)
-        return () if isinstance(resolved, Absent) else resolved[0].list_directories(resolved[1])
+        reader_and_path = self._resolve(facts)
+        return () if isinstance(reader_and_path, Absent) else reader_and_path[0].list_directories(reader_and_path[1])
 
     def pick_single(self, texts: Sequence[str | Absent] | Absent, facts: WordReader) -> str | Absent:
         """Return the only text. If several texts match, the result is unreadable, not nonexistent.

@@ -69,13 +69,17 @@ def build_spec(resource: str, devices: Mapping[str, Edits]) -> Mapping[str, Any]
     devices: the edits of each device, by qualified name. Each device has at least one edit, because the CDI rules
         require one.
     """
-    shared = _find_shared(list(devices.values()))
-    listed = [
-        {"name": name.partition("=")[2], "containerEdits": _subtract(edits, shared)}
+    shared_edits = _find_shared(list(devices.values()))
+    device_list = [
+        {"name": name.partition("=")[2], "containerEdits": _subtract(edits, shared_edits)}
         for name, edits in sorted(devices.items())
     ]
     return add_version(
-        {"kind": make_kind(resource), **({"containerEdits": shared} if shared else {}), "devices": listed}
+        {
+            "kind": make_kind(resource),
+            **({"containerEdits": shared_edits} if shared_edits else {}),
+            "devices": device_list,
+        }
     )
 
 
@@ -111,9 +115,10 @@ def parse_spec(data: bytes, owner: str) -> dict[str, Edits] | None:
         return None
     try:
         spec = json.loads(data[len(begin) :])
-        shared = spec.get("containerEdits", {})
+        shared_edits = spec.get("containerEdits", {})
         return {
-            f"{spec['kind']}={device['name']}": _add(device["containerEdits"], shared) for device in spec["devices"]
+            f"{spec['kind']}={device['name']}": _add(device["containerEdits"], shared_edits)
+            for device in spec["devices"]
         }
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return {}  # the header is ours and the content is damaged: nothing is reused
@@ -124,7 +129,7 @@ def _find_shared(edits: Sequence[Edits]) -> dict[str, list[Any]]:
     if len(edits) < 2:
         return {}
     first_edits, *other_edits = edits
-    shared = {
+    shared_edits = {
         section: [
             item
             for item in first_edits.get(section, ())
@@ -132,18 +137,18 @@ def _find_shared(edits: Sequence[Edits]) -> dict[str, list[Any]]:
         ]
         for section in _SECTIONS
     }
-    shared = {section: items for section, items in shared.items() if items}
-    return shared if all(_subtract(device_edits, shared) for device_edits in edits) else {}
+    shared_edits = {section: items for section, items in shared_edits.items() if items}
+    return shared_edits if all(_subtract(device_edits, shared_edits) for device_edits in edits) else {}
 
 
-def _subtract(edits: Edits, shared: Edits) -> dict[str, list[Any]]:
+def _subtract(edits: Edits, shared_edits: Edits) -> dict[str, list[Any]]:
     sections = {
-        section: [item for item in edits.get(section, ()) if item not in shared.get(section, ())]
+        section: [item for item in edits.get(section, ()) if item not in shared_edits.get(section, ())]
         for section in _SECTIONS
     }
     return {section: items for section, items in sections.items() if items}
 
 
-def _add(edits: Edits, shared: Edits) -> dict[str, list[Any]]:
-    sections = {section: [*shared.get(section, ()), *edits.get(section, ())] for section in _SECTIONS}
+def _add(edits: Edits, shared_edits: Edits) -> dict[str, list[Any]]:
+    sections = {section: [*shared_edits.get(section, ()), *edits.get(section, ())] for section in _SECTIONS}
     return {section: items for section, items in sections.items() if items}

@@ -43,29 +43,31 @@ class _FactsBeforeGrant:
 def find_possible_gives(gives: Iterable[_C], facts: Knowledge) -> Iterator[tuple[_C, str]]:
     """Yield what a device can give, each with the reason why its condition is undecided, or an empty string."""
     for give in gives:
-        doubt = "" if give.condition is None else _find_doubt(give.condition, _FactsBeforeGrant(facts))
-        if doubt is not None:
-            yield give, doubt
+        reason = "" if give.condition is None else _find_undecided_reason(give.condition, _FactsBeforeGrant(facts))
+        if reason is not None:
+            yield give, reason
 
 
 def decide_condition(condition: Clause | None, facts: Knowledge) -> bool | str:
     """Return whether the condition matches, or a reason if a word that decides the condition is unreadable."""
     if condition is None:
         return True
-    doubt = _find_doubt(condition, facts)
-    return doubt or doubt is not None
+    reason = _find_undecided_reason(condition, facts)
+    return reason or reason is not None
 
 
-def _find_doubt(condition: Clause, facts: Knowledge) -> str | None:
+def _find_undecided_reason(condition: Clause, facts: Knowledge) -> str | None:
     """Return why a condition is undecided. Return an empty string if the condition matches, or if only a grant can
     decide. Return None if it does not match.
 
     An unreadable value decides nothing. Otherwise a container could silently get less than the entry promises, or
     more.
     """
-    failed = condition.find_failed_line(facts, CAREFUL)
-    if failed is None or failed.undecided_fact is KNOWN_LATER:
+    failed_line = condition.find_failed_line(facts, CAREFUL)
+    if failed_line is None or failed_line.undecided_fact is KNOWN_LATER:
         return ""
     return (
-        None if failed.undecided_fact is None else f"{failed.statement.address}: {format_fact(failed.undecided_fact)}"
+        None
+        if failed_line.undecided_fact is None
+        else f"{failed_line.statement.address}: {format_fact(failed_line.undecided_fact)}"
     )

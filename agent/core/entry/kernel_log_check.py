@@ -26,12 +26,12 @@ class LogRecord(NamedTuple):
     """One line of the kernel log.
 
     number: its number since boot.
-    at: the monotonic time in seconds when the agent read the line.
+    monotonic_s: the monotonic time in seconds when the agent read the line.
     is_continuation: the line continues the previous line. `text` contains both.
     """
 
     number: int
-    at: float
+    monotonic_s: float
     text: str
     is_continuation: bool = False
 

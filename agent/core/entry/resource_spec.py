@@ -267,8 +267,8 @@ class ResourceSpec(Struct):
         """Yield its checks, and the checks of partners whose health is used."""
         yield from self.checks
         for join in self.joins:
-            for cared in join.list_partner_checks():
-                yield from cared.checks
+            for partner_checks in join.list_partner_checks():
+                yield from partner_checks.checks
 
     def find_give_words(self) -> frozenset[str]:
         """Return the host words in all that the entry gives. Each grant reads them again."""

@@ -21,8 +21,10 @@ def shadows(earlier: ResourceSpec, later: ResourceSpec) -> bool:
     if not clause_implies(later.match, earlier.match):
         return False
     # The later entry can take what the earlier one excludes, unless the later one also excludes it.
-    excluded = all(any(clause_implies(clause, other) for other in later.exclude) for clause in earlier.exclude)
-    return excluded and _has_same_words(earlier, later)
+    is_excluded = all(
+        any(clause_implies(clause, later_clause) for later_clause in later.exclude) for clause in earlier.exclude
+    )
+    return is_excluded and _has_same_words(earlier, later)
 
 
 def _has_same_words(earlier: ResourceSpec, later: ResourceSpec) -> bool:

@@ -118,7 +118,7 @@ class KernelLogHistory:
 
 
 def _remember(heard: dict[MessageKey, MatchedLines], log: Log, record: LogRecord, spoken: LogMatch) -> None:
-    line = LogLine(record.number, record.at, record.text, spoken.captured_values)
+    line = LogLine(record.number, record.monotonic_s, record.text, spoken.captured_values)
     before = heard.pop(spoken.key, NOTHING_HEARD)
     heard[spoken.key] = before.and_then(log, line, latches=spoken.is_latching)
     if len(heard) > KEYS_LIMIT:
