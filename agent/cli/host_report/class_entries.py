@@ -15,9 +15,9 @@ from agent.core.entry.resource_spec import ResourceSpec
 
 
 def compile_shipped_classes() -> tuple[ResourceSpec, ...]:
-    """Return one entry for each shipped class that needs no more keys. The most specific classes come first.
+    """Return one entry for each shipped class that is valid without other keys. The most specific classes come first.
 
-    Classes that match every PCI function or every USB device are left out, because they say nothing about a device.
+    Classes that match every PCI function or every USB device are left out, because they fit any device.
     """
     library = ClassLibrary([Folder(SHIPPED, "classes")], ConfigFiles(SHIPPED), [])
     entries = [
@@ -29,7 +29,7 @@ def compile_shipped_classes() -> tuple[ResourceSpec, ...]:
 
 
 def compile_classes(library: ClassLibrary, names: Iterable[str]) -> tuple[ResourceSpec, ...]:
-    """Return one entry for each of these classes that needs no more keys, sorted by name."""
+    """Return one entry for each of these classes that is valid without other keys, sorted by name."""
     entries: list[ResourceSpec] = []
     for name in sorted(names):
         document = parse("classes", f'[[resource]]\nname = "class.example/{name}"\nclass = "{name}"\n')

@@ -157,7 +157,10 @@ def _find_pairing_fault(paths: Sequence[ForeignValue], globs: Sequence[ForeignVa
 
 
 def _build_usb_table(entry: ImportedEntry, specs: Sequence[ForeignValue]) -> dict[str, TomlValue]:
-    """Return an entry for USB devices. Each device of a single kind is one. Several kinds make one device together."""
+    """Return an entry for USB devices.
+
+    With one kind, each USB device is a device. With several kinds, a device consists of one USB device of each kind.
+    """
     clauses: dict[str, TomlValue] = {}
     for index, spec in enumerate(specs):
         check_keys(entry, spec, _USB_KEYS)
