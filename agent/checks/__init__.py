@@ -1,1 +1,1 @@
-"""Checks that ask somebody else than the kernel's files: programs, services, probes."""
+"""Checks whose source is a program, a service or a probe instead of a file of the kernel."""

@@ -1,7 +1,8 @@
-"""Probes: programs that run on and report, each watched over and started again; looks find what they reported.
+"""The processes of probes: long-running programs that report. They are watched and restarted, and looks use their
+reports.
 
-A probe runs while a look rests on it. Each fails alone: when it dies, hangs or talks nonsense, what it said stays true
-for as long as it may be silent, and then nothing is known of its places until it speaks again.
+A probe runs while a look depends on it. Each probe fails alone: it can die, hang or send malformed lines. Then its
+reports stay valid for its `timeout`. After that its locations have no result until it reports again.
 """
 
 from __future__ import annotations
@@ -33,19 +34,23 @@ from agent.core.language.value import Absent, Scalar
 from agent.host.process import Child, ProgramResult, start_program
 
 RESTART = Backoff(1.0, 60.0)
-OFF_SECONDS = 300.0  # until it is tried again whether there is something to report
-_CHUNK = 65536  # bytes that are read at once
-_PAUSE_SECONDS = 0.02  # seconds between two of these: who floods is read slowly, and then has to wait
-_SHOWN_CHARACTERS = 200  # characters of what is no line of the protocol
+OFF_SECONDS = 300.0  # until a probe that is off starts again
+_CHUNK = 65536  # bytes of one read
+_PAUSE_SECONDS = 0.02  # seconds between two reads: a probe that writes too much must wait
+_SHOWN_CHARACTERS = 200  # characters of a malformed line in messages
 
 log = logging.getLogger(__name__)
 
 
 class _ProbeState:
-    """What is known of one probe.
+    """The state of one probe.
 
-    down: why nothing is known; empty while it is heard of. off: why there is nothing to report.
-    note: the last line that was none of the protocol. why: how the last life ended, until the next is heard of.
+    failure: why there are no reports; empty while the probe reports.
+    off_reason: why the probe has nothing to report on this host.
+    note: the last line that was not in the protocol.
+    end_reason: how the last process ended, until the next one reports.
+    last_message: the last log message.
+    silence_timer: expires when the probe was silent for its `timeout`.
     """
 
     def __init__(self) -> None:
@@ -59,7 +64,7 @@ class _ProbeState:
 
 
 class Probes:
-    """Knows what probes report."""
+    """The probes and their reports."""
 
     def __init__(self) -> None:
         self._states: dict[ProbeSpec, _ProbeState] = {}
@@ -70,7 +75,10 @@ class Probes:
         self._has_new_probe = asyncio.Event()
 
     def get_health(self, probe: ProbeSpec, locations: Iterable[str]) -> QueryResult:
-        """What it says of what has these names: the worst. One that was never heard of is started. Any thread."""
+        """Return the worst health that a probe reports for these locations.
+
+        A new probe is started. Any thread may call this.
+        """
         state = self._get_state(probe)
         if state is None or state.off_reason:
             return (
@@ -86,7 +94,7 @@ class Probes:
         return no_report if state.reports.is_complete else _PENDING_RESULT
 
     def get_field(self, probe: ProbeSpec, locations: Iterable[str], field: str) -> Scalar | Absent:
-        """What it reports as a field."""
+        """Return the value of a field that a probe reports for these locations."""
         state = self._get_state(probe)
         if state is None:
             return Absent(_PENDING_RESULT.reason, pending=True)
@@ -99,7 +107,7 @@ class Probes:
         return absent if value is None else value
 
     def finish_look(self, user: QueryUser) -> None:
-        """A look is over: have what it asked for the first time started, and end what nothing rests on."""
+        """Start the probes that the finished look added, and end those that nothing depends on."""
         for probe, task in self._tasks.items():
             if probe not in self._ending and not user.needs_probe(probe.dirty_key):
                 self._ending.add(probe)
@@ -108,7 +116,7 @@ class Probes:
             self._has_new_probe.set()
 
     async def run(self, user: QueryUser) -> None:
-        """Watch over them, until cancelled."""
+        """Run the probes until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             while True:
                 await self._has_new_probe.wait()
@@ -118,7 +126,7 @@ class Probes:
                     if probe not in self._states:
                         state = self._states[probe] = _ProbeState()
                         task = self._tasks[probe] = tasks.create_task(self._keep_running(probe, state, user))
-                        # Not in the task: one that is cancelled before its first step does nothing at all.
+                        # Not in the task itself: a task that is cancelled before its first step runs no code.
                         task.add_done_callback(partial(self._handle_end, probe, state, user))
 
     def _get_state(self, probe: ProbeSpec) -> _ProbeState | None:
@@ -128,7 +136,7 @@ class Probes:
         return state
 
     def _handle_end(self, probe: ProbeSpec, state: _ProbeState, user: QueryUser, _: asyncio.Task[None]) -> None:
-        """It is watched no more; who wants it by now asks again."""
+        """Remove a probe whose task has ended. A look that still needs it adds it again."""
         if state.silence_timer is not None:
             state.silence_timer.cancel()
         del self._states[probe], self._tasks[probe]
@@ -136,7 +144,7 @@ class Probes:
         user.report_change(probe.dirty_key, changed=True)
 
     async def _keep_running(self, probe: ProbeSpec, state: _ProbeState, user: QueryUser) -> None:
-        """Have it run, again and again."""
+        """Run the probe again after each end, with a growing delay."""
         loop = asyncio.get_running_loop()
         backoff = RESTART
         while True:
@@ -156,7 +164,7 @@ class Probes:
             await asyncio.sleep(wait)
 
     async def _run_once(self, probe: ProbeSpec, state: _ProbeState, user: QueryUser) -> str:
-        """Have it run once; why it runs no more."""
+        """Run the probe once and return the reason of its end."""
         try:
             async with start_program(probe.argv) as child:
                 reason = await self._read_reports(probe, state, user, child)
@@ -168,7 +176,7 @@ class Probes:
         return f"{reason}: {state.note}" if state.note else reason
 
     async def _read_reports(self, probe: ProbeSpec, state: _ProbeState, user: QueryUser, child: Child) -> str:
-        """Listen until it ends, is silent for too long, or closes its output; which of these."""
+        """Read reports until the probe ends, is silent for too long, or closes its output; return the reason."""
         loop = asyncio.get_running_loop()
         has_event = asyncio.Event()
         child.set_at_end(has_event)
@@ -222,7 +230,7 @@ class Probes:
                 return "it closed its output"
 
     def _handle_line(self, probe: ProbeSpec, state: _ProbeState, user: QueryUser, line: ProbeLine) -> None:
-        """What a line changes."""
+        """Apply one line of the probe."""
         loop = asyncio.get_running_loop()
         if state.silence_timer is not None:
             state.silence_timer.cancel()
@@ -254,7 +262,7 @@ class Probes:
                 user.report_change(probe.make_dirty_key(line.location), changed=changed)
 
     def _finish_reports(self, probe: ProbeSpec, state: _ProbeState, user: QueryUser) -> None:
-        """Forget what an earlier life said and this one has not."""
+        """Delete the reports of an earlier process that this one has not repeated."""
         is_first = not state.reports.is_complete
         removed_locations = state.reports.finish()
         if is_first:
@@ -263,14 +271,14 @@ class Probes:
             user.report_change(probe.make_dirty_key(location), changed=True)
 
     def _set_off(self, probe: ProbeSpec, state: _ProbeState, user: QueryUser, reason: str) -> None:
-        """There is nothing to report on this host."""
+        """Store that the probe has nothing to report on this host."""
         if state.off_reason != reason:
             state.off_reason, state.failure = reason, ""
             self._log_once(probe, state, logging.INFO, f"off: {reason}")
             user.report_change(probe.dirty_key, changed=True)
 
     def _handle_silence(self, probe: ProbeSpec, state: _ProbeState, user: QueryUser) -> None:
-        """Nothing was heard of it for as long as it may be silent."""
+        """Set the failure after the probe was silent for its `timeout`."""
         state.silence_timer = None
         failure = state.end_reason or f"it was silent for {probe.timeout:g} s"
         if state.failure != failure and not state.off_reason:
@@ -279,7 +287,7 @@ class Probes:
 
     @staticmethod
     def _log_once(probe: ProbeSpec, state: _ProbeState, level: int, message: str) -> None:
-        """Say it in the log, once."""
+        """Log a message unless it repeats the last one of the probe."""
         if message != state.last_message:
             state.last_message = message
             log.log(level, "probe %s: %s", escape(probe.name), message)

@@ -1,4 +1,4 @@
-"""The lines of a probe: what each says. The protocol is in docs/probes.md."""
+"""The lines of a probe and their meaning. The protocol is in docs/probes.md."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from agent.core.language.template import has_control
 from agent.core.language.value import Scalar, ValueType, parse_kernel_text
 from agent.core.struct import Struct
 
-LINE_LIMIT = 65536  # bytes of a line; a longer one is none
-_TEXT_LIMIT = 4096  # characters of a place, a name, a value, a reason
+LINE_LIMIT = 65536  # bytes of a line; longer lines are dropped
+_TEXT_LIMIT = 4096  # characters of a location, a name, a value, a reason
 
 
 class ReportedHealth(Struct):
-    """How a place is, and why."""
+    """The health of a location, with the reason."""
 
     location: str
     reply: QueryStatus
@@ -24,7 +24,7 @@ class ReportedHealth(Struct):
 
 
 class ReportedField(Struct):
-    """What is so at a place; None: that is known no more."""
+    """The value of a field at a location; None if it is no longer known."""
 
     location: str
     name: str
@@ -32,23 +32,23 @@ class ReportedField(Struct):
 
 
 class ReportRemoval(Struct):
-    """Nothing is said of a place any more."""
+    """The end of all reports for a location."""
 
     location: str
 
 
 class ProbeOff(Struct):
-    """There is nothing to report on this host, and why."""
+    """The probe has nothing to report on this host, with the reason."""
 
     reason: str
 
 
 class ReportComplete(Struct):
-    """All that there is to say now was said."""
+    """All current reports were sent."""
 
 
 class ProbeAlive(Struct):
-    """Nothing, but that somebody is there to say it."""
+    """A line without content. It shows only that the probe is alive."""
 
 
 ProbeLine: TypeAlias = ReportedHealth | ReportedField | ReportRemoval | ProbeOff | ReportComplete | ProbeAlive
@@ -56,7 +56,7 @@ _HEALTH = {True: QueryStatus.HEALTHY, False: QueryStatus.UNHEALTHY, None: QueryS
 
 
 def parse_line(line: bytes) -> ProbeLine | None:
-    """What a line says; None if that is nothing of the protocol."""
+    """Return the content of a line; None if it is not in the protocol."""
     try:
         fields = json.loads(line)
     except (ValueError, RecursionError):
@@ -87,27 +87,27 @@ def _make_line(fields: dict[str, object]) -> ProbeLine | None:
 
 
 def _is_allowed(value: object) -> bool:
-    """Whether a value is none that breaks what it is put into: a name, a variable, a log."""
+    """Return whether a value is safe to use in a name, a variable or a log line."""
     if isinstance(value, str):
         return len(value) <= _TEXT_LIMIT and not has_control(value)
     return not isinstance(value, int) or -(2**63) <= value < 2**64
 
 
 def _normalize_location(text: str) -> str:
-    """A place in the form that ours have: a PCI address in any of its forms is one."""
+    """Return a location in the form of the agent: a PCI address may have any of its forms."""
     address = parse_kernel_text(ValueType.PCI, text)
     return address if isinstance(address, str) else text
 
 
 class ProbeLineParser:
-    """Bytes as lines; what is longer than a line may be is dropped up to its end."""
+    """Parser of bytes into lines. A line above the size limit is dropped up to its end."""
 
     def __init__(self) -> None:
         self._partial_line = b""
         self._dropping = False
 
     def feed(self, data: bytes) -> Iterable[bytes]:
-        """The lines that end in these bytes."""
+        """Yield the lines that end in these bytes."""
         *lines, self._partial_line = (self._partial_line + data).split(b"\n")
         for line in lines:
             if not self._dropping and line.strip():

@@ -1,4 +1,4 @@
-"""What a probe has reported: verdicts and facts by place, over all its lives. Bounded, whatever it says."""
+"""The reports of a probe: health and fields by location, over all its processes. Their size is limited."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from agent.checks.probe_protocol import ReportedField, ReportedHealth
 from agent.core.entry.query import QueryResult, QueryStatus
 from agent.core.language.value import Scalar, format_scalar
 
-PLACES_LIMIT = 10_000  # of which one probe may speak
-FIELDS_LIMIT = 64  # of one place
-SIZE_LIMIT = 16 * 1024 * 1024  # characters of all that is known of one probe at a time
+PLACES_LIMIT = 10_000  # locations of one probe
+FIELDS_LIMIT = 64  # fields of one location
+SIZE_LIMIT = 16 * 1024 * 1024  # characters of all reports of one probe
 _WORST = (QueryStatus.UNHEALTHY, QueryStatus.UNKNOWN, QueryStatus.HEALTHY)
 
 
 class ProbeReports:
-    """Knows what was said last of each place.
+    """The last report for each location.
 
     Attributes:
-        life: the number of the life that speaks, which each report has: what an earlier one said and this one has not
-            when it is complete, is so no more.
-        complete: whether a life has ever said all.
-        full: something was said in this life for which there was no room.
+        life: the number of the current process; each report has the number of its process. When the reports are
+            complete, those of earlier processes are deleted.
+        is_complete: whether any process has sent all reports.
+        is_full: a report of this process had no room.
     """
 
     def __init__(self) -> None:
@@ -33,12 +33,12 @@ class ProbeReports:
         self._fields: dict[str, dict[str, tuple[int, Scalar]]] = {}
 
     def begin(self) -> None:
-        """Another life speaks."""
+        """Start the reports of a new process."""
         self.life += 1
         self.is_full = False
 
     def get_worst(self, locations: Iterable[str]) -> QueryResult | None:
-        """The worst verdict of what has these names, as new as the newest of them; None if there is none."""
+        """Return the worst health of these locations with the newest number of them; None if there is none."""
         results = [report[1] for location in locations if (report := self._health.get(location)) is not None]
         if not results:
             return None
@@ -46,21 +46,21 @@ class ProbeReports:
         return QueryResult(worst.status, worst.reason, max(answer.number for answer in results))
 
     def get_field(self, locations: Iterable[str], name: str) -> Scalar | None:
-        """A fact of what has these names; None if it is not known."""
+        """Return the value of a field of these locations; None if it is not known."""
         reports = (report for location in locations if (report := self._fields.get(location, {}).get(name)) is not None)
         return next((value for _, value in reports), None)
 
     def add(self, line: ReportedHealth | ReportedField, number: int) -> bool:
-        """Take what a line says; whether something is so now that was not. `number`: that of the answer it gives."""
+        """Store a report and return whether it differs from the previous one. `number`: that of the query result."""
         return self._add_health(line, number) if isinstance(line, ReportedHealth) else self._add_field(line)
 
     def remove(self, location: str) -> bool:
-        """Forget all that was said of a place; whether that is anything."""
+        """Delete all reports for a location and return whether there were any."""
         names = [*self._fields.get(location, ())]
         return any([self._forget(location), *(self._forget(location, name) for name in names)])
 
     def finish(self) -> list[str]:
-        """Forget what an earlier life said and this one has not; the places of which something is forgotten."""
+        """Delete the reports of earlier processes that this one has not repeated. Return their locations."""
         self.is_complete = True
         old_locations = [location for location, (number, _) in self._health.items() if number < self.life]
         old_fields = [
@@ -79,7 +79,7 @@ class ProbeReports:
         previous = self._health.get(line.location)
         if previous is None and not self._has_room(self._health, PLACES_LIMIT, len(line.location)):
             return False
-        self._forget(line.location)  # a verdict that is none any more would be worse than one without its reason
+        self._forget(line.location)  # an outdated health would be worse than one without its reason
         reason = line.reason if self._has_room((), 1, len(line.location) + len(line.reason)) else ""
         self._health[line.location] = self.life, QueryResult(line.reply, reason, number)
         self._size += len(line.location) + len(reason)
@@ -87,7 +87,7 @@ class ProbeReports:
 
     def _add_field(self, line: ReportedField) -> bool:
         previous = self.get_field((line.location,), line.name)
-        self._forget(line.location, line.name)  # what is so no more is not said, whether or not there is room for it
+        self._forget(line.location, line.name)  # an outdated value is deleted, with or without room for the new one
         if line.value is not None:
             size = len(line.location) + len(line.name) + len(format_scalar(line.value))
             fields = self._fields.get(line.location)
@@ -98,13 +98,13 @@ class ProbeReports:
         return self.get_field((line.location,), line.name) != previous
 
     def _has_room(self, entries: Sized, limit: int, size: int) -> bool:
-        """Whether one more fits among these, of that size."""
+        """Return whether one more entry of this size fits."""
         fits = len(entries) < limit and self._size + size <= SIZE_LIMIT
         self.is_full = self.is_full or not fits
         return fits
 
     def _forget(self, location: str, name: str | None = None) -> bool:
-        """Forget the verdict of a place, or a fact of it; whether there was one."""
+        """Delete the health of a location, or one field of it. Return whether there was one."""
         if name is None:
             verdict = self._health.pop(location, None)
             self._size -= 0 if verdict is None else len(location) + len(verdict[1].reason)

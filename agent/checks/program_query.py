@@ -1,4 +1,4 @@
-"""`health.NAME.run`: a program that has to end with 0."""
+"""The query of `health.NAME.run`: a program that must end with exit code 0."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from agent.host.process import run_program
 
 
 async def ask(command: ProgramQuery) -> AsyncGenerator[QueryResult, None]:
-    """What a program says; the end comes when it is gone.
+    """Yield the result of a program. The generator ends when the program has ended.
 
-    It says well by exit code 0 and ill by any other end. What cannot be started, or does not end, says nothing.
+    Exit code 0 means pass, and any other end means fail. A program that cannot be started or does not end in time has
+    no result.
     """
     try:
         async with run_program(command.argv, command.timeout) as ran:

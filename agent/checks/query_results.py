@@ -1,4 +1,4 @@
-"""Answers: everybody who is asked, as one."""
+"""The results of all queries and probes as one source."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from agent.core.struct import Struct
 
 
 class QueryResults(Struct):
-    """See `agent.scanners.host_reader.Answers`."""
+    """The source of all results. See `agent.scanners.query_source.QuerySource`."""
 
     scheduler: QueryScheduler
     probes: Probes
 
     def get_result(self, query: PolledQuery) -> QueryResult:
-        """What is known of an inquiry."""
+        """See `QuerySource.get_result`."""
         return self.scheduler.get_result(query)
 
     def get_health(self, probe: ProbeSpec, places: Iterable[str]) -> QueryResult:
-        """What a probe says of what has these names."""
+        """See `QuerySource.get_health`."""
         return self.probes.get_health(probe, places)
 
     def get_field(self, probe: ProbeSpec, places: Iterable[str], field: str) -> Scalar | Absent:
-        """What it reports as a field."""
+        """See `QuerySource.get_field`."""
         return self.probes.get_field(probe, places, field)
 
     def finish_look(self, user: QueryUser) -> None:
-        """A look is over."""
+        """Start new queries and probes after a look, and end those without a user."""
         self.scheduler.finish_look(user)
         self.probes.finish_look(user)
 
     async def run(self, user: QueryUser) -> None:
-        """Ask and listen, until cancelled."""
+        """Run queries and probes until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.scheduler.run(user))
             tasks.create_task(self.probes.run(user))

@@ -1,7 +1,7 @@
-"""Asking: inquiries are answered over and over, each in its time, few at once; looks find the answers.
+"""The scheduler of queries: each query runs again and again at its interval, few at once. Looks read the results.
 
-One wheel for all. What becomes due together is spread over the time until it is due again. An inquiry that nothing
-rests on any more is dropped when it is due.
+One queue serves all queries. Queries that are due at the same time are spread over their interval. A query that nothing
+depends on is dropped when it is due.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from agent.checks.query_user import QueryUser
 from agent.core.entry.query import PolledQuery, QueryResult, QueryStatus
 from agent.core.struct import replace
 
-WORKERS = 8  # inquiries that are asked at once: what hangs costs one of them, for as long as it may take
-_GOLDEN = 0.6180339887498949  # whose multiples spread most evenly
+WORKERS = 8  # queries that run at the same time; one that hangs uses one of these up to its timeout
+_GOLDEN = 0.6180339887498949  # multiples of the golden ratio spread most evenly
 _PENDING_RESULT = QueryResult(QueryStatus.PENDING, "no answer yet")
 
 
@@ -28,11 +28,11 @@ QueryFunction: TypeAlias = Callable[[PolledQuery], AsyncGenerator[QueryResult, N
 
 
 class QueryScheduler:
-    """Knows the answers.
+    """The queries and their results.
 
     Args:
-        ask: asks; it tells the answer, and later ones if it learns of them by itself. What asking leaves behind is gone
-            when it ends, and then it is asked again in its time.
+        ask: runs a query. It yields the result, and later ones if it finds them by itself. When it ends, nothing of the
+            query is left. Then the query runs again at its next time.
     """
 
     def __init__(self, ask: QueryFunction) -> None:
@@ -46,14 +46,14 @@ class QueryScheduler:
         self._has_work = asyncio.Event()
 
     def get_result(self, query: PolledQuery) -> QueryResult:
-        """What is known of an inquiry. One that was never heard of is asked after the next `looked`. Any thread."""
+        """Return the result of a query. A new query runs after the next `finish_look`. Any thread may call this."""
         result = self._results.get(query)
         if result is None:
             self._new.append(query)
         return result or _PENDING_RESULT
 
     def finish_look(self, user: QueryUser) -> None:
-        """A look is over: have what it asked for the first time asked at once, and drop what nothing rests on."""
+        """Start the queries that the finished look added, and drop those that nothing depends on."""
         for query in self._idle:
             if user.needs_query(query.dirty_key):
                 self._new.append(query)
@@ -63,7 +63,7 @@ class QueryScheduler:
             self._has_work.set()
 
     async def run(self, user: QueryUser) -> None:
-        """Ask, until cancelled."""
+        """Run queries until cancelled."""
         loop = asyncio.get_running_loop()
         async with asyncio.TaskGroup() as tasks:
             while True:
@@ -78,7 +78,7 @@ class QueryScheduler:
                     if user.needs_query(query.dirty_key):
                         tasks.create_task(self._run_query(query, user))
                     else:
-                        self._idle.append(query)  # it may be of a look that is not over yet
+                        self._idle.append(query)  # the current look may still need it
                 await self._wait_until(self._due[0][0] if self._due else inf)
 
     async def _wait_until(self, deadline: float) -> None:
@@ -89,7 +89,7 @@ class QueryScheduler:
             return
 
     async def _run_query(self, query: PolledQuery, user: QueryUser, *, is_first: bool = False) -> None:
-        """Ask once, and have it asked again in its time."""
+        """Run a query once and schedule its next run."""
         loop = asyncio.get_running_loop()
         async with aclosing(self._ask(query)) as results:
             async with self._workers:
@@ -103,7 +103,7 @@ class QueryScheduler:
         self._has_work.set()
 
     def _store_result(self, query: PolledQuery, result: QueryResult, user: QueryUser) -> int:
-        """Remember an answer and say so; its number."""
+        """Store a result, report it to the user and return its number."""
         number = next(self._numbers)
         changed = self._results[query].status is not result.status
         self._results[query] = replace(result, number=number)

@@ -33,10 +33,8 @@ class SpecDirectories:
 
     def __init__(self, directories: Sequence[str] = DIRECTORIES) -> None:
         self.directories = tuple(directories)
-        self._cached: tuple[_Files, Specs] = (
-            {},
-            Specs(self.directories),
-        )  # one value, because any thread may replace it
+        # One value, because any thread may replace it.
+        self._cached: tuple[_Files, Specs] = ({}, Specs(self.directories))
 
     def read(self, root: Root) -> Specs:
         """Return the content of all specs.

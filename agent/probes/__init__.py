@@ -1,1 +1,1 @@
-"""Probes that come along: programs of their own, which import nothing of the agent. See docs/probes.md."""
+"""The included probes: separate programs that import nothing of the agent. See docs/probes.md."""

@@ -1,13 +1,15 @@
-"""NVIDIA's management library as a probe: what the kernel's files do not say of GPUs and their MIG instances.
+"""NVIDIA's management library as a probe: facts of GPUs and MIG instances that are in no file of the kernel.
 
-`python -m agent.probes.nvml`. Of each GPU, by its PCI address: Xid events, rows and pages that are gone, the recovery
-action that the driver asks for; fields `uuid`, `name`, `minor`, `mig` (1: MIG mode is on). Of each MIG instance, by its
-directory below /proc/driver/nvidia/capabilities: events of that instance alone; fields `uuid`, `profile`. A host
-without the library is off, in one line. The library hangs and crashes on sick GPUs, which is why this is a process of
-its own; what one GPU does not know or refuses is no fault of it, nor of another.
+Run it with `python -m agent.probes.nvml`. For each GPU, by PCI address, it reports Xid events, retired rows and pages,
+and the recovery action that the driver requests. The fields are `uuid`, `name`, `minor` and `mig` (1: MIG mode is on).
+For each MIG instance, by its directory below /proc/driver/nvidia/capabilities, it reports the events of that instance
+alone. The fields are `uuid` and `profile`. On a host without the library the probe is off, in one line.
 
-Watching events keeps /dev/nvidia* open, so a GPU cannot be reset nor its MIG mode changed
-meanwhile; with `--no-events` the library is opened for each round and closed again.
+The library hangs and crashes on defective GPUs, so this is a separate process. A value that a GPU does not know or
+refuses is no fault of this GPU or another one.
+
+Reading events keeps /dev/nvidia* open. Then a GPU cannot be reset and its MIG mode cannot be changed. With
+`--no-events` the library is opened for each round and closed again.
 """
 
 from __future__ import annotations
@@ -36,12 +38,17 @@ from agent.probes.nvml_library import (
 )
 
 _ACTIONS = {1: "reset of the GPU", 2: "reboot of the node", 3: "drain of its peers", 4: "drain and reset"}
-_APPLICATIONS = "13,31,43,45,68,109"  # Xids that applications cause, as NVIDIA's own plugin has them
+_APPLICATIONS = "13,31,43,45,68,109"  # Xids that applications cause, from NVIDIA's device plugin
 _CAPABILITIES = "/proc/driver/nvidia/capabilities"
 
 
 class GpuLocation(NamedTuple):
-    """A GPU or a MIG instance, by the name that the agent has for it. number: of its GPU. key: what events call it."""
+    """A GPU or a MIG instance.
+
+    name: its location for the agent.
+    number: the index of its GPU.
+    key: its identity in events.
+    """
 
     name: str
     number: int
@@ -51,11 +58,12 @@ class GpuLocation(NamedTuple):
 
 
 class NvmlProbe:
-    """All GPUs, over and over.
+    """The probe of all GPUs.
 
     Args:
         ignored: Xids that are no fault of the hardware.
-        hold: seconds for which another one makes its place ill.
+        hold: seconds for which any other Xid makes its location unhealthy.
+        send: writes one line of the protocol.
     """
 
     def __init__(self, nvml: Nvml, ignored: frozenset[int], hold: float, send: Callable[..., None]) -> None:
@@ -70,7 +78,7 @@ class NvmlProbe:
         self._errors: dict[int, NvmlError] = {}
 
     def report_round(self) -> None:
-        """Say of all what there is to say, and of what there was that it is lost or gone."""
+        """Report all locations, and those of the last round that are lost or removed."""
         previous, self._reported = self._reported, {}
         for location in self._list_locations():
             self._report_location(location)
@@ -89,7 +97,7 @@ class NvmlProbe:
         self._send(place=name, healthy=False if error.code == LOST else None, reason=str(error))
 
     def wait_for_events(self, seconds: float) -> None:
-        """Wait for events that long, and say what they are as they come."""
+        """Wait for events for that many seconds and report each one at once."""
         deadline = time.monotonic() + seconds
         if self._events is None or not self._watched:
             time.sleep(seconds)
@@ -110,7 +118,7 @@ class NvmlProbe:
                 self.report_round()
 
     def register_events(self) -> None:
-        """Have events of all GPUs that know any come."""
+        """Register for events of all GPUs that have events."""
         events = ctypes.c_void_p()
         self._nvml("nvmlEventSetCreate", ctypes.byref(events))
         self._events = events
@@ -119,7 +127,7 @@ class NvmlProbe:
                 try:
                     self._nvml("nvmlDeviceRegisterEvents", location.handle, ctypes.c_ulonglong(XID), events)
                 except NvmlError:
-                    continue  # boards that are too old for events
+                    continue  # the board is too old for events
                 self._watched.add(location.key[0])
 
     def _list_locations(self) -> Iterator[GpuLocation]:
@@ -130,7 +138,7 @@ class NvmlProbe:
                 self._nvml("nvmlDeviceGetHandleByIndex_v2", ctypes.c_uint(index), ctypes.byref(handle))
                 self._nvml("nvmlDeviceGetPciInfo_v3", handle, ctypes.byref(pci))
             except NvmlError as error:
-                _write(f"GPU {index}: {error}")  # no line of the protocol: a note
+                _write(f"GPU {index}: {error}")  # not in the protocol: the agent shows it as a note
                 self._errors[index] = error
                 continue
             address = pci.busId.decode("ascii", "replace").lower()
@@ -146,7 +154,7 @@ class NvmlProbe:
             try:
                 self._nvml("nvmlDeviceGetMigDeviceHandleByIndex", gpu, ctypes.c_uint(index), ctypes.byref(handle))
             except NvmlError:
-                continue  # none by this number
+                continue  # no MIG device has this index
             gi = self._nvml.read_number("nvmlDeviceGetGpuInstanceId", handle)
             ci = self._nvml.read_number("nvmlDeviceGetComputeInstanceId", handle)
             if minor is not None and gi is not None and ci is not None:
@@ -168,18 +176,18 @@ class NvmlProbe:
                 self._send(place=location.name, field=field, value=value)
 
     def _read_mig_mode(self, gpu: ctypes.c_void_p) -> int | None:
-        """Whether it is on now; what the function gives last is what it will be after a reset."""
+        """Return whether MIG mode is on now. The last result of the function is the mode after a reset."""
         current_mode = ctypes.c_uint()
         pending_mode = self._nvml.read_number("nvmlDeviceGetMigMode", gpu, ctypes.byref(current_mode))
         return None if pending_mode is None else current_mode.value
 
     def _describe_xid(self, location: GpuLocation) -> str:
-        """The last Xid of a place, while it counts."""
+        """Return the last Xid of a location while it counts as a fault, else an empty string."""
         since, xid = self._xids.get(location.key, (float("-inf"), 0))
         return f"Xid {xid}" if time.monotonic() < since + self._hold else ""
 
     def _describe_fault(self, gpu: ctypes.c_void_p) -> str:
-        """What is broken of a GPU that nothing but a reset or a repair mends."""
+        """Return the fault of a GPU that only a reset or a repair can end, or an empty string."""
         field = NvmlField(fieldId=RECOVERY)
         try:
             self._nvml("nvmlDeviceGetFieldValues", gpu, ctypes.c_int(1), ctypes.byref(field))
@@ -211,7 +219,7 @@ def _write(line: str) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Report until ended."""
+    """Report until the process ends. Return the exit code."""
     parser = argparse.ArgumentParser(prog="agent.probes.nvml", description="NVIDIA's management library as a probe")
     parser.add_argument("--library", default=LIBRARY)
     parser.add_argument("--every", type=float, default=10.0, metavar="SECONDS", help="between two rounds")

@@ -1,4 +1,7 @@
-"""NVIDIA's management library, as nvml.h has it: what the probe calls of it. It hangs and crashes on sick GPUs."""
+"""The calls of NVIDIA's management library that the probe needs, as in nvml.h.
+
+The library hangs and crashes on defective GPUs.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +15,12 @@ UNAVAILABLE_CODES = (
 )  # DRIVER_NOT_LOADED, LIBRARY_NOT_FOUND, LIB_RM_VERSION_MISMATCH: nothing to report, for now
 TIMEOUT, LOST = 10, 15
 XID = 0x8  # nvmlEventTypeXidCriticalError
-WHOLE_GPU = 0xFFFFFFFF  # instead of the id of an instance: the event is of the whole GPU
+WHOLE_GPU = 0xFFFFFFFF  # in place of an instance ID: the event belongs to the whole GPU
 RECOVERY = 230  # NVML_FI_DEV_GET_GPU_RECOVERY_ACTION
 
 
 class NvmlPciInfo(ctypes.Structure):
-    """nvmlPciInfo_t."""
+    """The structure nvmlPciInfo_t."""
 
     _fields_ = (
         ("busIdLegacy", ctypes.c_char * 16),
@@ -27,7 +30,7 @@ class NvmlPciInfo(ctypes.Structure):
 
 
 class NvmlEvent(ctypes.Structure):
-    """nvmlEventData_t."""
+    """The structure nvmlEventData_t."""
 
     _fields_ = (
         ("device", ctypes.c_void_p),
@@ -39,7 +42,7 @@ class NvmlEvent(ctypes.Structure):
 
 
 class NvmlField(ctypes.Structure):
-    """nvmlFieldValue_t."""
+    """The structure nvmlFieldValue_t."""
 
     _fields_ = (
         ("fieldId", ctypes.c_uint),
@@ -54,7 +57,7 @@ class NvmlField(ctypes.Structure):
 
 
 class NvmlError(Exception):
-    """A call that failed, with its code."""
+    """A call failed; `code` is its result."""
 
     def __init__(self, code: int, text: str) -> None:
         super().__init__(text)
@@ -62,13 +65,17 @@ class NvmlError(Exception):
 
 
 class Nvml:
-    """The library, its functions by name."""
+    """The library, with its functions by name."""
 
     def __init__(self, path: str) -> None:
         self._library = ctypes.CDLL(path)
 
     def __call__(self, name: str, *arguments: object) -> None:
-        """Call a function; one that an older library has not is not supported."""
+        """Call a function.
+
+        Raises:
+            NvmlError: the call failed. A function that an older library lacks counts as not supported.
+        """
         function = getattr(self._library, name, None)
         if function is None:
             raise NvmlError(3, f"{name}: not in this library")
@@ -77,7 +84,7 @@ class Nvml:
             raise NvmlError(code, f"{name}: NVML error {code}")
 
     def read_number(self, name: str, *arguments: object) -> int | None:
-        """The number that a function gives, None where it does not."""
+        """Return the number that a function gives; None if it fails."""
         value = ctypes.c_uint()
         try:
             self(name, *arguments, ctypes.byref(value))
@@ -86,7 +93,7 @@ class Nvml:
         return value.value
 
     def read_text(self, name: str, handle: ctypes.c_void_p) -> str | None:
-        """The text that a function gives, None where it does not."""
+        """Return the text that a function gives; None if it fails."""
         buffer = ctypes.create_string_buffer(96)
         try:
             self(name, handle, buffer, ctypes.c_uint(len(buffer)))

@@ -1,1 +1,1 @@
-"""What is on the host, one file per kind of source; and the words by which facts of it are asked for."""
+"""Scanners of the host: one module for each source kind, and the words of host devices."""

@@ -1,4 +1,4 @@
-"""Source `auxiliary`: every device of the auxiliary bus; the subfunctions of network functions are among them."""
+"""Source `auxiliary`: every device of the auxiliary bus, also the subfunctions of network functions."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from agent.scanners.subsystem import make_scanner
 from agent.scanners.word_table import LookCache
 
 KIND = "auxiliary"
-DEFAULT_IDS: tuple[str, ...] = ()  # what lasts is the subfunction's number, and most have none
+DEFAULT_IDS: tuple[str, ...] = ()  # only the subfunction number is stable, and most devices have none
 TABLE = AUXILIARY
 
-_SEQUENCE_NUMBER = re.compile(r"\.[0-9]+\Z")  # `mlx5_core.sf.4`: dealt as they are made
+_SEQUENCE_NUMBER = re.compile(r"\.[0-9]+\Z")  # `mlx5_core.sf.4`: assigned in order of creation
 
 
 def _build_location(cache: LookCache, directory: str, name: str) -> str:

@@ -1,4 +1,4 @@
-"""What a PCI function or a subfunction carries: its network interface, its RDMA device, its DRM device."""
+"""Devices of a PCI function or a subfunction: its network interface, its RDMA device, its DRM device."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from agent.core.language.value import Absent, ValueType
 from agent.scanners.drm_words import select_numbered
 from agent.scanners.word_table import LookCache, WordSubject
 
-# phys_port_name of a port itself is empty, or p0, p0s1; of representors pf0vf3, pf0sf1, c1pf0 (switchdev.rst).
+# phys_port_name of a port is empty, p0 or p0s1; of a representor pf0vf3, pf0sf1 or c1pf0 (switchdev.rst).
 _PORT = re.compile(r"(?:p[0-9]+(?:s[0-9]+)?)?")
 _REPRESENTOR = re.compile(r"(?:c[0-9]+)?pf[0-9]+.*")
 
 
 def list_own_netdevs(cache: LookCache, directory: str) -> list[str]:
-    """The directories of a function's network interfaces that stand for no other; virtio's stand one device lower."""
+    """Return the directories of the network interfaces of a function, without representors.
+
+    Interfaces of virtio are one device lower.
+    """
     directories = [
         directory,
         *(f"{directory}/{name}" for name in cache.list_names(directory) if name.startswith("virtio")),
@@ -24,7 +27,7 @@ def list_own_netdevs(cache: LookCache, directory: str) -> list[str]:
 
 
 def _find_real_netdev(cache: LookCache, directory: str) -> str | Absent:
-    """Of the function's network interfaces the one that is itself."""
+    """Return the directory of the network interface that is the function itself."""
     netdevs = list_own_netdevs(cache, directory)
     if netdevs:
         ports = [netdev for netdev in netdevs if _PORT.fullmatch(_read_port_name(cache, netdev))]
@@ -39,14 +42,17 @@ def _read_port_name(cache: LookCache, netdev: str) -> str:
 
 
 def _make_port_key(cache: LookCache, netdev: str) -> tuple[int, int]:
-    """Several real ones are several ports of one function: the first port, then the oldest interface."""
+    """Return the sort key of an interface.
+
+    Several interfaces are several ports: the first port, then the oldest interface.
+    """
     port = cache.read_value(ValueType.INT, f"{netdev}/dev_port")
     index = cache.read_value(ValueType.INT, f"{netdev}/ifindex")
     return port if isinstance(port, int) else 0, index if isinstance(index, int) else 0
 
 
 def find_netdev(cache: LookCache, subject: WordSubject) -> WordSubject | Absent:
-    """The network interface that is the function itself."""
+    """Return the network interface that is the function itself."""
     netdev = cache.get_or_read("netdev", subject.directory, lambda: _find_real_netdev(cache, subject.directory))
     return (
         netdev if isinstance(netdev, Absent) else WordSubject("net", netdev.rpartition("/")[2], netdev, subsystem="net")
@@ -54,7 +60,7 @@ def find_netdev(cache: LookCache, subject: WordSubject) -> WordSubject | Absent:
 
 
 def find_rdma(cache: LookCache, subject: WordSubject) -> WordSubject | Absent:
-    """The RDMA device of a function; of several the first, the others stand for representors."""
+    """Return the RDMA device of a function. Of several it is the first; the others are representors."""
     names = cache.list_names(f"{subject.directory}/infiniband")
     if not names:
         return Absent("it has no RDMA device")
@@ -62,7 +68,7 @@ def find_rdma(cache: LookCache, subject: WordSubject) -> WordSubject | Absent:
 
 
 def find_drm(cache: LookCache, subject: WordSubject) -> WordSubject | Absent:
-    """The DRM device of a function, by its card, or by its render node where it has no card."""
+    """Return the DRM device of a function: its card, or its render node if it has no card."""
     names = cache.list_names(f"{subject.directory}/drm")
     for prefix in ("card", "renderD"):
         for name in select_numbered(names, prefix)[:1]:

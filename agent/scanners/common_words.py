@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from agent.core.language.value import Absent, Value, ValueType
 from agent.host.read_errors import NO_SUCH_FILE, TYPE_REASONS
-from agent.scanners.disks import list_content_kinds, list_shared_namespaces
+from agent.scanners.disks import list_content_kinds, list_subsystem_namespaces
 from agent.scanners.disks_in_use import find_disks_in_use, list_names_in_use
 from agent.scanners.path_id import build_path_id
 from agent.scanners.word_table import PCI_ADDRESS, LookCache, Relation, Word, WordSubject, make_table
 
 _DEPTH_LIMIT = (
-    8  # directories below a device in which its nodes are looked for (usb: 1-1:1.0/ttyUSB0/tty/ttyUSB0 is four)
+    8  # levels of directories below a device that are searched for nodes (1-1:1.0/ttyUSB0/tty/ttyUSB0 has four)
 )
-_OTHER_NODES = frozenset({"scsi_generic", "scsi_device", "scsi_disk", "bsg"})  # of a disk, by way of SCSI
-_STORAGE = "0x01"  # so begins the class of a PCI function with disks; of no other disks are looked for
+_OTHER_NODES = frozenset({"scsi_generic", "scsi_device", "scsi_disk", "bsg"})  # other nodes of a SCSI disk
+_STORAGE = "0x01"  # the class of PCI functions with disks; for other classes no disks are searched
 _CONSOLE = "/sys/class/tty/console/active"
-_DIRECTORY_LIMIT = 4096  # directories looked through for one device: bounds what broken hardware can cost
+_DIRECTORY_LIMIT = 4096  # directories searched for one device; limits the cost of broken hardware
 
 
 def find_parent_directory(cache: LookCache, directory: str) -> str | Absent:
-    """The canonical directory of the next device above: the next one that has a `subsystem`."""
+    """Return the canonical directory of the next device above: the next directory with a `subsystem`."""
     above = directory.rpartition("/")[0]
     while above.startswith("/sys/devices/"):
         if not isinstance(cache.read_link_name(f"{above}/subsystem"), Absent):
@@ -29,7 +29,7 @@ def find_parent_directory(cache: LookCache, directory: str) -> str | Absent:
 
 
 def find_nearest(cache: LookCache, directory: str, subsystem: str) -> str | Absent:
-    """The device itself or the nearest one above it that is of that subsystem."""
+    """Return the device itself or the nearest device above it in the subsystem."""
     current: str | Absent = directory
     while isinstance(current, str) and current:
         if cache.read_link_name(f"{current}/subsystem") == subsystem and _is_device(subsystem, current):
@@ -39,7 +39,7 @@ def find_nearest(cache: LookCache, directory: str, subsystem: str) -> str | Abse
 
 
 def find_own_node(cache: LookCache, subject: WordSubject) -> str | Absent:
-    """The canonical path of the thing's node, if that really is one."""
+    """Return the canonical path of the device's own node. It is absent if the path is no device node."""
     path = subject.node
     if not path:
         if not subject.directory:
@@ -57,10 +57,11 @@ def find_own_node(cache: LookCache, subject: WordSubject) -> str | Absent:
 
 
 def list_devices_below(cache: LookCache, directory: str, own_subsystem: str) -> tuple[WordSubject, ...]:
-    """The devices below a directory, depth first; not into another of the bus `same`, nor another USB device.
+    """Return the devices below a directory, depth first. Other USB devices and devices of the bus `own_subsystem` are
+    not entered.
 
-    What is of one class with what it stands below is a part of that: a sound card's streams, an input device's event
-    node, a disk's partitions.
+    If `own_subsystem` is a class, devices of that class below it are parts of the device: streams of a sound card, the
+    event node of an input device, partitions of a disk.
     """
     foreign_subsystems = {"usb"} if not own_subsystem or _is_class(cache, own_subsystem) else {"usb", own_subsystem}
     subjects: list[WordSubject] = []
@@ -87,7 +88,7 @@ def _is_class(cache: LookCache, subsystem: str) -> bool:
 
 
 def _is_device(subsystem: str, directory: str) -> bool:
-    """Whether it is a device of the bus and not a part of one (a USB interface), nor a bus's own entry."""
+    """Return whether the directory is a device of the bus. A USB interface and the entry of the bus itself are not."""
     name = directory.rpartition("/")[2]
     if subsystem == "usb":
         return ":" not in name and (name.startswith("usb") or name[:1].isdecimal())
@@ -102,7 +103,7 @@ def _list_nodes(cache: LookCache, subject: WordSubject) -> Value | Absent:
     if subject.directory:
         subsystem = _get_subsystem(cache, subject)
         subjects = list(list_devices_below(cache, subject.directory, subsystem))
-        for directory in list_shared_namespaces(cache, subject.directory, subsystem):
+        for directory in list_subsystem_namespaces(cache, subject.directory, subsystem):
             subjects += (
                 WordSubject("every", directory.rpartition("/")[2], directory),
                 *list_devices_below(cache, directory, ""),
@@ -129,7 +130,7 @@ def _read_driver(cache: LookCache, subject: WordSubject) -> Value | Absent:
     device = cache.root.resolve_device(f"{subject.directory}/device")
     if isinstance(device, str) and isinstance(
         cache.read_link_name(f"{subject.directory}/device"), str
-    ):  # of PCI it is a file
+    ):  # for PCI it is a file
         cache.paths.add(device)
         driver = cache.read_link_name(f"{device}/driver")
     return Absent("no driver is bound") if isinstance(driver, Absent) and not driver.unreadable else driver
@@ -152,7 +153,10 @@ def _find_numa_node(cache: LookCache, subject: WordSubject) -> Value | Absent:
 
 
 def _is_mounted(cache: LookCache, subject: WordSubject) -> Value | Absent:
-    """Also of another node of a disk in use: its generic one, its controller's. A partition stands for itself."""
+    """Return whether the machine itself uses the device. A partition counts for itself.
+
+    Another node of a disk in use also counts: its generic node, its controller.
+    """
     if not subject.directory:
         return False
     if subject.directory in find_disks_in_use(cache):
@@ -185,7 +189,7 @@ def _is_console(cache: LookCache, subject: WordSubject) -> Value | Absent:
     if isinstance(active, Absent):
         return False if active == NO_SUCH_FILE else active
     names, name = active.split(), subject.directory.rpartition("/")[2]
-    # tty0 stands for whichever virtual terminal is in front.
+    # tty0 is the current virtual terminal.
     return name in names or ("tty0" in names and name.removeprefix("tty").isdecimal())
 
 

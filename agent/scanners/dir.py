@@ -1,7 +1,8 @@
-"""Source `dir`: every directory below /sys or /proc that fits a glob.
+"""Source `dir`: every directory below /sys or /proc that matches a glob.
 
-One real directory is one host device, however many paths lead to it; the first in natural order names it. Below
-/sys/class/X and /sys/bus/X the events of X say when to look again. /proc has no events: `every`, or the sweep.
+One real directory is one host device, also if several paths lead to it. The first path in natural order is its name.
+For paths below /sys/class/X and /sys/bus/X, events of X trigger a new scan. /proc has no events: it is scanned with
+`every` or the full rescan.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from agent.scanners.subsystem_listing import DISAPPEARED_REASON, is_same_device,
 from agent.scanners.word_table import LookCache, make_table
 
 KIND = "dir"
-DEFAULT_IDS: tuple[str, ...] = ()  # what lasts of a path only the entry knows
+DEFAULT_IDS: tuple[str, ...] = ()  # only the entry knows the stable part of a path
 TABLE = make_table("dir")
 
 _LISTS = re.compile(r"/sys/(?:class/([^/]+)|bus/([^/]+)/devices|(block))/")
@@ -33,7 +34,7 @@ __all__ = ["DEFAULT_IDS", "KIND", "TABLE", "is_affected", "is_same_device", "lis
 
 
 def scan(root: Root, source: Source, previous: SourceListing, dirty_set: DirtySet) -> SourceListing:
-    """See `Scanner.scan`; all patterns are gone through, whatever was touched."""
+    """See `Scanner.scan`. All globs are expanded, whatever is dirty."""
     del dirty_set
     cache = LookCache(root)
     paths: dict[str, None] = {}
@@ -70,9 +71,9 @@ def scan(root: Root, source: Source, previous: SourceListing, dirty_set: DirtySe
 
 
 def make_device(cache: LookCache, path: str, pattern: Glob | None) -> HostDevice | None:
-    """A directory as a device, without a source that lists it; None if it is none of the kernel's.
+    """Return a directory as a device that no source lists; None if it is no directory of the kernel.
 
-    `pattern`, if there is one, takes words of as many of its last names as it has.
+    pattern: extracts words from as many of the last names as it has.
     """
     directory = cache.root.resolve_device(path) if path.startswith("/sys/") else cache.root.resolve(path)
     if isinstance(directory, Absent) or not directory.startswith(("/sys/", "/proc/")):
@@ -100,7 +101,10 @@ def _extract_captures(path: str, pattern: Glob | None) -> CapturedWords:
 
 
 def is_affected(source: Source, previous: SourceListing, dirty_set: DirtySet) -> bool:
-    """See `Scanner.concerns`: an event of the class or bus that a pattern goes through, a path on the way or found."""
+    """See `Scanner.is_affected`.
+
+    True after an event of the class or bus in a glob, or a change on the path or of a device.
+    """
     if dirty_set.is_full_rescan:
         return True
     if any(_is_event_relevant(glob, dirty_set) for glob in source.arguments):
@@ -112,7 +116,10 @@ def is_affected(source: Source, previous: SourceListing, dirty_set: DirtySet) ->
 
 
 def list_directories(root: Root, source: Source, listing: SourceListing) -> frozenset[str]:
-    """Of a tree on disk where directories come and go: at each glob of a pattern."""
+    """Return the directories where devices can appear, at each wildcard of a glob.
+
+    Empty for the real host, which sends events.
+    """
     del listing
     if not root.prefix:
         return frozenset()
@@ -126,9 +133,9 @@ def list_directories(root: Root, source: Source, listing: SourceListing) -> froz
 
 
 def _is_event_relevant(glob: str, dirty_set: DirtySet) -> bool:
-    """Whether an event of a class or bus that the pattern goes through can mean that what fits came or went.
+    """Return whether an event of the class or bus in the glob can mean that a match was added or removed.
 
-    The device of the event fits there by its name; or what is deeper down is a device too, of whatever subsystem.
+    Either the name of the event's device matches there, or a deeper match is itself a device of any subsystem.
     """
     match = _LISTS.match(glob) or _DRIVERS.match(glob)
     if not match:
@@ -147,7 +154,7 @@ def _make_listed_device(
     root = cache.root
     directory = root.resolve_device(path) if path.startswith("/sys/") else root.resolve(path)
     if isinstance(directory, Absent):
-        # What a glob once fitted and is no more is nothing odd; what was asked for by its name is.
+        # A former match of a glob may be missing; a path that is named in full may not.
         return SkippedPath(path, directory.reason) if path in source.arguments or directory.unreadable else None
     if not directory.startswith(("/sys/", "/proc/")):
         return SkippedPath(path, "leads out of /sys and /proc")
@@ -173,7 +180,7 @@ def _make_listed_device(
 
 
 def _list_open_names(source: Source, path: str) -> str:
-    """The names of a path that a pattern leaves open."""
+    """Return the names of a path at the wildcards of a glob."""
     names = path.split("/")[1:]
     for glob in source.arguments:
         if matches_path(glob, path):

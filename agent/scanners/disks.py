@@ -1,11 +1,11 @@
-"""The disks behind a device, what they hold and who uses them.
+"""The disks of a device, their content and their users.
 
 Layouts: Documentation/ABI/stable/sysfs-block (holders, hidden); systemd, rules.d/60-persistent-storage.rules and
 udev-builtin-blkid.c (ID_FS_TYPE, ID_FS_USAGE, ID_PART_TABLE_TYPE, with the types of libblkid).
 
-With native NVMe multipath, the default of the kernel, a drive that reports more than one controller has its namespaces
-below its subsystem: /sys/devices/virtual/nvme-subsystem/nvme-subsysN/nvmeXnY. Below its controller is only a hidden
-disk for each path, nvmeXcYnZ, without holders, partitions or a node (drivers/nvme/host/multipath.c).
+Native NVMe multipath is the default of the kernel. A drive that reports more than one controller then has its
+namespaces below its subsystem: /sys/devices/virtual/nvme-subsystem/nvme-subsysN/nvmeXnY. Below its controller is only a
+hidden disk for each path, nvmeXcYnZ, without holders, partitions or a node (drivers/nvme/host/multipath.c).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from agent.scanners.word_table import LookCache
 
 SUBSYSTEMS = "/sys/class/nvme-subsystem"
 
-# Of what libblkid calls by more than one name, or differently from people; all else is as `_BY_USAGE` says.
+# Types with several names, or with a name in libblkid that differs from common use. Others: `_BY_USAGE`.
 _BY_TYPE: Mapping[str, str] = {
     "LVM1_member": "lvm",
     "LVM2_member": "lvm",
@@ -37,7 +37,7 @@ def is_controller(name: str) -> bool:
 
 
 def list_controllers(cache: LookCache, subsystem: str) -> tuple[str, ...]:
-    """Return the canonical directories of the controllers of an NVMe subsystem, by the directory of that."""
+    """Return the canonical directories of the controllers in the directory of an NVMe subsystem."""
     directories = (
         cache.root.resolve_device(f"{subsystem}/{name}") for name in cache.list_names(subsystem) if is_controller(name)
     )
@@ -49,7 +49,7 @@ def find_subsystem(cache: LookCache, controller: str) -> str:
     return cache.get_or_read("nvme subsystems", "", lambda: dict(_map_controllers(cache))).get(controller, "")
 
 
-def list_shared_namespaces(cache: LookCache, directory: str, subsystem: str) -> tuple[str, ...]:
+def list_subsystem_namespaces(cache: LookCache, directory: str, subsystem: str) -> tuple[str, ...]:
     """Return the directories of the namespaces, block devices and generic ones, that are not below their controller."""
     above = find_subsystem(cache, directory) if subsystem == "nvme" else ""
     if not above:
@@ -61,11 +61,11 @@ def list_shared_namespaces(cache: LookCache, directory: str, subsystem: str) -> 
 def list_content_kinds(
     cache: LookCache, directory: str, subsystem: str, below: Iterator[tuple[str, str]]
 ) -> Value | Absent:
-    """Return what the disks of a device hold and who uses them, each kind once.
+    """Return the kinds of content and use of the disks of a device, each kind once.
 
-    Nothing of it is read from a disk: udev has done that. A disk of which its database has no entry may hold
-    anything, and so it has `unprobed`. The kinds `held` (device mapper, md and the like have it open) and `shared`
-    (another NVMe controller leads to the same namespaces) are of the kernel.
+    No disk is read: the kinds come from the udev database. A disk without an entry there may contain anything, so its
+    kind is `unprobed`. The kinds `held` (open by device mapper, md and the like) and `shared` (another NVMe controller
+    has the same namespaces) come from the kernel.
 
     Args:
         cache: the host files that this look has read.
@@ -92,15 +92,15 @@ def list_content_kinds(
 
 
 def _list_signatures(properties: udev.UdevProperties) -> Iterator[str]:
-    """Yield what udev has found on one disk or partition."""
+    """Yield the kinds of content that udev found on one disk or partition."""
     if not properties.is_recorded:
         yield "unprobed"
     values = properties.values
     if values.get("ID_PART_TABLE_TYPE"):
         yield "partitions"
-    if values.get("DM_MULTIPATH_DEVICE_PATH") == "1":  # as multipathd has its paths marked (multipath-tools)
+    if values.get("DM_MULTIPATH_DEVICE_PATH") == "1":  # the mark of multipathd for its paths (multipath-tools)
         yield "multipath"
-    if any(name.startswith("ID_FS_") for name in values):  # also of a type that has no name
+    if any(name.startswith("ID_FS_") for name in values):  # also for a type without a name
         kind = values.get("ID_FS_TYPE", "")
         usage = values.get("ID_FS_USAGE", "")
         if not usage:
@@ -111,18 +111,20 @@ def _list_signatures(properties: udev.UdevProperties) -> Iterator[str]:
 def _list_disks(
     cache: LookCache, directory: str, subsystem: str, below: Iterator[tuple[str, str]], kinds: set[str]
 ) -> Iterator[str]:
-    """Yield the directories of the disks of a device; say that they are `shared` where they are."""
+    """Yield the directories of the disks of a device. Add the kind `shared` where it applies."""
     above, _, name = directory.rpartition("/")
     if subsystem == "block":
         yield directory
     elif subsystem == "nvme-generic":
         yield f"{above}/nvme{name.removeprefix('ng')}"
     else:
-        cache.paths.add(SUBSYSTEMS)  # a new namespace can make one
+        cache.paths.add(SUBSYSTEMS)  # a new namespace can create one
         for device, device_subsystem in ((directory, subsystem), *below):
             if device_subsystem == "block" and not _is_partition(cache, device):
                 yield device
-            namespaces = [path for path in list_shared_namespaces(cache, device, device_subsystem) if _is_block(path)]
+            namespaces = [
+                path for path in list_subsystem_namespaces(cache, device, device_subsystem) if _is_block(path)
+            ]
             if namespaces and len(list_controllers(cache, namespaces[0].rpartition("/")[0])) > 1:
                 kinds.add("shared")
             yield from namespaces

@@ -1,8 +1,8 @@
-"""Which devices the machine itself uses: what is mounted or swapped to, and what that rests on.
+"""Devices that the machine itself uses: mounted, used as swap, or below such a device.
 
-Mounts are those of the agent's own namespace. What is mounted in another one, in a container alone, is seen by what the
-drivers of ext2 to ext4, XFS, F2FS and btrfs list below /sys/fs: every file system that is mounted anywhere. The agent
-sees no other process (ProtectProc= of its unit), so that nothing else tells of the others.
+The mount list is that of the agent's own namespace. Mounts of other namespaces, as in a container, are found in
+/sys/fs. The drivers of ext2 to ext4, XFS, F2FS and btrfs list every mounted file system there. The agent sees no other
+process (ProtectProc= of its unit), so there is no other source for them.
 
 Layouts: proc(5) on mountinfo and swaps; Documentation/ABI/testing/sysfs-block on partitions, slaves.
 """
@@ -16,21 +16,21 @@ from agent.core.language.value import Absent
 from agent.scanners.disks import list_controllers
 from agent.scanners.word_table import LookCache
 
-_LIMIT = 1 << 20  # bytes of a list; a node with thousands of pods has one of half a megabyte
+_LIMIT = 1 << 20  # bytes of a list; with thousands of pods it has half a megabyte
 
 
 def find_disks_in_use(cache: LookCache) -> frozenset[str]:
-    """The canonical directories of block devices in use, down to whole disks, and of all that these stand below."""
+    """Return the canonical directories of block devices in use, down to whole disks, and of all devices above them."""
     return cache.get_or_read("in use", "", lambda: _collect_disks_in_use(cache))
 
 
 def list_names_in_use(cache: LookCache) -> frozenset[str]:
-    """The names of the block devices in use."""
+    """Return the names of the block devices in use."""
     return frozenset(directory.rpartition("/")[2] for directory in find_disks_in_use(cache))
 
 
 def find_root_disks(cache: LookCache) -> tuple[str, ...]:
-    """The names of the disks that hold the root file system, through partitions, device mapper and RAID."""
+    """Return the names of the disks with the root file system, through partitions, device mapper and RAID."""
     devices = {
         device for path in _map_mount_points(cache).get("/", ()) for device in _list_underlying_devices(cache, path)
     }
@@ -55,7 +55,7 @@ def _collect_disks_in_use(cache: LookCache) -> frozenset[str]:
 
 
 def _map_mount_points(cache: LookCache) -> Mapping[str, tuple[str, ...]]:
-    """The directories of the block devices at each mount point that has some."""
+    """Return the directories of the block devices at each mount point that has some."""
     return cache.get_or_read("mounted", "", lambda: dict(_list_mounts(cache)))
 
 
@@ -72,7 +72,7 @@ def _list_mounts(cache: LookCache) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def _find_source_devices(cache: LookCache, file_system: str, source: str) -> list[str]:
-    """The devices of a file system whose number is of no device: btrfs has several, and says them in sysfs."""
+    """Return the devices of a file system whose number belongs to no device: btrfs has several, listed in sysfs."""
     if not source.startswith("/dev/"):
         return []
     source_device = _find_node_device(cache, source)
@@ -86,12 +86,12 @@ def _find_source_devices(cache: LookCache, file_system: str, source: str) -> lis
 
 
 def _list_driver_devices(cache: LookCache) -> Iterator[str]:
-    """Yield the devices of all mounted file systems of some drivers, whichever mount namespace they are in."""
+    """Yield the devices of all mounted file systems of some drivers, in any mount namespace."""
     for driver in ("ext4", "f2fs", "xfs"):
         names = cache.list_names(f"/sys/fs/{driver}")
         devices = [
             cache.root.resolve_device(f"/sys/class/block/{name}") for name in names
-        ]  # beside them: features, stats
+        ]  # other names there: features, stats
         yield from (device for device in devices if isinstance(device, str))
     for volume in cache.list_names("/sys/fs/btrfs"):
         members = cache.list_names(f"/sys/fs/btrfs/{volume}/devices")
@@ -114,7 +114,7 @@ def _find_node_device(cache: LookCache, path: str) -> str:
 
 
 def _list_underlying_devices(cache: LookCache, directory: str) -> frozenset[str]:
-    """A block device with all that it rests on."""
+    """Return a block device with all devices below it."""
     directories: set[str] = set()
     remaining = [directory]
     while remaining:
@@ -129,7 +129,7 @@ def _list_underlying_devices(cache: LookCache, directory: str) -> frozenset[str]
         ]
         remaining += [slave for slave in slaves if isinstance(slave, str)]
         above = current.rpartition("/")[0]
-        if "/nvme-subsystem/" in above:  # a namespace with several ways to it, one for each controller
+        if "/nvme-subsystem/" in above:  # a namespace with several paths, one for each controller
             directories.update(list_controllers(cache, above))
     return frozenset(directories)
 

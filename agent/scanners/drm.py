@@ -1,4 +1,4 @@
-"""Source `drm`: every GPU that the kernel's DRM drives; its card and its render node are one host device."""
+"""Source `drm`: every GPU with a DRM driver. Its card and its render node are one host device."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ KIND = "drm"
 DEFAULT_IDS: tuple[str, ...] = ("{pci.address}-drm", "{path_id}-drm")
 TABLE = DRM
 
-_MINOR = re.compile(r"(?:card|renderD)[0-9]+")  # connectors (card0-DP-1) and control nodes are not meant
+_MINOR = re.compile(r"(?:card|renderD)[0-9]+")  # without connectors (card0-DP-1) and control nodes
 
 __all__ = ["DEFAULT_IDS", "KIND", "TABLE", "is_affected", "is_same_device", "list_directories", "scan"]
 
 
 def scan(root: Root, source: Source, previous: SourceListing, dirty_set: DirtySet) -> SourceListing:
-    """See `Scanner.scan`; the class is listed whole: it is short."""
+    """See `Scanner.scan`. The class is always listed completely: it is short."""
     del source, dirty_set
     listed = list_names(root, KIND, previous)
     if isinstance(listed, SourceListing):
@@ -60,25 +60,25 @@ def scan(root: Root, source: Source, previous: SourceListing, dirty_set: DirtySe
 
 
 def is_affected(source: Source, previous: SourceListing, dirty_set: DirtySet) -> bool:
-    """See `Scanner.concerns`."""
+    """See `Scanner.is_affected`."""
     del source, previous
     return may_have_changed(KIND, dirty_set)
 
 
 def list_directories(root: Root, source: Source, listing: SourceListing) -> frozenset[str]:
-    """See `listed.watched`."""
+    """See `subsystem_listing.list_watched_directories`."""
     del source, listing
     return list_watched_directories(root, KIND)
 
 
 def _find_carrier(directory: str) -> str:
-    """The device that the minor belongs to; itself for one without."""
+    """Return the directory of the device that the minor belongs to, or the minor itself if it has none."""
     above, middle, _ = directory.rpartition("/drm/")
     return above if middle and above.startswith("/sys/devices/") and above != "/sys/devices/virtual" else directory
 
 
 def _pair_minors(directories: list[str]) -> Iterator[tuple[str, ...]]:
-    """The minors of one carrier by device: the first card with the first render node, and so on."""
+    """Yield the minors of one carrier by device: the first card with the first render node, and so on."""
     cards, renders = ([minor for minor in directories if _is_render(minor) is render] for render in (False, True))
     for index in range(max(len(cards), len(renders))):
         yield (*cards[index : index + 1], *renders[index : index + 1])

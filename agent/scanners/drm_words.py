@@ -1,4 +1,4 @@
-"""Words of a GPU as the kernel's DRM lists it (Documentation/gpu/drm-uapi.rst: primary and render nodes)."""
+"""Words of a GPU in the DRM class of the kernel (Documentation/gpu/drm-uapi.rst: primary and render nodes)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from agent.scanners.word_table import LookCache, Word, WordSubject, make_table
 
 
 def _find_minor(cache: LookCache, subject: WordSubject, prefix: str) -> WordSubject | Absent:
-    """The minor of that kind that goes with this one; `thing` is the card, or the render node where there is none."""
+    """Return the minor with this prefix that belongs to the same GPU.
+
+    `subject` is the card, or the render node without a card.
+    """
     above, _, own_name = subject.directory.rpartition("/")
     if own_name.removeprefix(prefix).isdecimal():
         return subject
@@ -27,7 +30,7 @@ def _find_minor(cache: LookCache, subject: WordSubject, prefix: str) -> WordSubj
 
 
 def select_numbered(names: tuple[str, ...], prefix: str) -> list[str]:
-    """The names that are this one and a number: no connectors, no control nodes."""
+    """Return the names that are the prefix and a number: no connectors, no control nodes."""
     return [name for name in names if name.startswith(prefix) and name.removeprefix(prefix).isdecimal()]
 
 

@@ -1,4 +1,4 @@
-"""Source `fixed`: names that the entry says, always there."""
+"""Source `fixed`: names from the entry, which always exist."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ def scan(root: Root, source: Source, previous: SourceListing, dirty_set: DirtySe
 
 
 def is_affected(source: Source, previous: SourceListing, dirty_set: DirtySet) -> bool:
-    """See `Scanner.concerns`: nothing on the host can change what the entry says."""
+    """See `Scanner.is_affected`: the host cannot change the names of the entry."""
     del source, dirty_set
     return not previous.devices
 
 
 def is_same_device(root: Root, device: HostDevice) -> bool:
-    """See `Scanner.same`."""
+    """See `Scanner.is_same_device`."""
     del root, device
     return True
 
 
 def list_directories(root: Root, source: Source, listing: SourceListing) -> frozenset[str]:
-    """See `Scanner.directories`."""
+    """See `Scanner.list_directories`."""
     del root, source, listing
     return frozenset()

@@ -1,4 +1,4 @@
-"""The sweep: all that was asked before is asked again, and what answers otherwise is judged as after an event."""
+"""The full rescan: read all facts of earlier looks again. A different answer is handled as after an event."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from agent.scanners.read_history import ReadHistory
 def find_changes(
     specs: Sequence[ResourceSpec], listing: Listing, reader: HostReader, previous: Inventory, dirty_set: DirtySet
 ) -> DirtySet:
-    """What a sweep has to judge: what was listed or answers otherwise than in `previous`; or still everything.
+    """Return the dirty set of a full rescan: changed listings and different answers. `ALL_DIRTY` if the history is
+    unusable.
 
-    Beside that what is in `touched`, and the gates, which also wait for programs.
+    The result includes `dirty_set` and the preconditions, which also wait for programs.
     """
     history = previous.read_history
     if not isinstance(history, ReadHistory) or not history.is_valid_for(specs):
@@ -36,7 +37,10 @@ def find_changes(
 def build_read_history(
     specs: Sequence[ResourceSpec], current: Inventory, reader: HostReader, previous: Inventory, *, is_rescan: bool
 ) -> ReadHistory | None:
-    """What the next sweep is to ask; None if it is to judge everything. `swept`: whether this was one."""
+    """Return the history for the next full rescan; None if that must match everything.
+
+    `is_rescan`: this look was one.
+    """
     previous_history = previous.read_history if isinstance(previous.read_history, ReadHistory) else None
     if is_rescan:
         rescans = (

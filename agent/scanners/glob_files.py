@@ -1,4 +1,4 @@
-"""Globs on the file system: which paths fit, one component after the other."""
+"""Globs on the file system: paths that match, one component after the other."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from agent.host.root import Root
 
 @lru_cache(maxsize=1024)
 def parse_component(component: str) -> Glob:
-    """One component of a path as a glob, which may be one of a source that takes."""
+    """Parse one component of a path as a glob. It may have captures."""
     return parse(component, allow_captures=True)
 
 
 def is_glob(text: str) -> bool:
-    """Whether it can fit more than itself."""
+    """Return whether the text can match more than itself."""
     return "*" in text or "?" in text or "[" in text or "{" in text
 
 
 @lru_cache(maxsize=1024)
 def get_literal_prefix(glob: str) -> str:
-    """What all that it fits begins with."""
+    """Return the beginning that all matches have."""
     return re.split(r"[*?[{]", glob, maxsplit=1)[0]
 
 
 @lru_cache(maxsize=1024)
 def make_matcher(component: str) -> Callable[[str], bool]:
-    """Whether a name fits; a hidden one only where the pattern begins with its dot.
+    """Return a function that matches names. Hidden names match only a glob that begins with the dot.
 
-    Nearly all globs are a word and a star: these are told without the matcher.
+    Nearly all globs are a word and a star. For these a prefix test is enough.
     """
     if not is_glob(component):
         return component.__eq__
@@ -49,13 +49,13 @@ def make_matcher(component: str) -> Callable[[str], bool]:
 
 
 def matches_path(glob: str, path: str) -> bool:
-    """Whether a whole path fits a whole glob."""
+    """Return whether a whole path matches a whole glob."""
     parts, names = glob.split("/"), path.split("/")
     return len(parts) == len(names) and all(make_matcher(part)(name) for part, name in zip(parts, names, strict=True))
 
 
 def extract_words(globs: tuple[str, ...], path: str) -> CapturedWords:
-    """What the first of the globs that fits a path takes of it."""
+    """Return the captures of the first glob that matches a path."""
     if not _has_capture(globs):
         return ()
     for glob in globs:
@@ -70,9 +70,9 @@ def _has_capture(globs: tuple[str, ...]) -> bool:
 
 
 def expand(root: Root, base: str, components: tuple[str, ...]) -> Iterator[str | tuple[str, Absent]]:
-    """Paths below `base` that fit, in no order; or a directory that could not be listed, and why.
+    """Yield the paths below `base` that match, in no order; or a directory that could not be listed, with the reason.
 
-    The last component, if it is no glob, is not looked up: whether it is there is for the reader to see.
+    The last component is not looked up if it is no glob. The reader finds out whether it exists.
     """
     if not components:
         yield base
@@ -86,7 +86,7 @@ def expand(root: Root, base: str, components: tuple[str, ...]) -> Iterator[str |
         yield base or "/", names
         return
     prefix, matches = get_literal_prefix(component), make_matcher(component)
-    for name in [name for name in names if name.startswith(prefix)]:  # of a long list most go here
+    for name in [name for name in names if name.startswith(prefix)]:  # this test excludes most names of a long list
         if matches(name):
             path = f"{base}/{name}"
             if not remaining_components:

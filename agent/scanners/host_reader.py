@@ -1,4 +1,4 @@
-"""Reading facts of host devices: the edge behind `agent.core.inventory.inventory.Reader`."""
+"""Reader of facts of host devices: the implementation of `agent.core.inventory.facts.Reader`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from agent.core.language.glob import Glob, find_literal_prefix
 from agent.core.language.value import Absent, Scalar, Value, make_sort_key
 from agent.host.cdi_specs import SpecDirectories
 from agent.host.root import Root
-from agent.scanners import dir, source_kinds  # noqa: A004  the kind's own name
+from agent.scanners import dir, source_kinds  # noqa: A004  the name of the source kind
 from agent.scanners.glob_files import expand, is_glob
 from agent.scanners.query_source import NO_AGENT, QuerySource
 from agent.scanners.read_history import DeviceReads, LookReads, ReadKey, make_read_key
@@ -26,20 +26,20 @@ from agent.scanners.word_table import LookCache, WordSubject
 
 T = TypeVar("T")
 
-_FILE_LIMIT = 1024 * 1024  # bytes of a file that a person wrote
+_FILE_LIMIT = 1024 * 1024  # bytes of a file that an administrator wrote
 _PCI_FUNCTION = re.compile(r"(?<![0-9a-f])[0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7](?![0-9a-f])")
 
 
 class HostReader:
-    """Facts of one look: whatever is asked is read once, so that all entries judge by the same."""
+    """Facts of one look. Each fact is read once, so that all entries match the same values."""
 
     def __init__(self, root: Root, cdi: SpecDirectories | None = None, queries: QuerySource = NO_AGENT) -> None:
-        """`cdi` is where runtimes look for CDI specs; their own default if it is not said."""
+        """Create the reader of one look. `cdi`: the directories of CDI specs; the default is that of the runtimes."""
         self._root = root
         self._queries = queries
         self._cdi = cdi or SpecDirectories()
         self._specs: Specs | None = None
-        self._cdi_results: dict[str, str | Absent] = {}  # CDI specs, by the name of a device
+        self._cdi_results: dict[str, str | Absent] = {}  # CDI specs, by device name
         self._fits: dict[str, tuple[MatchedPath, ...] | Absent] = {}
         self._cache = LookCache(root)
         self._route_reader = RouteReader(self._cache)
@@ -48,10 +48,10 @@ class HostReader:
         self._paths_by_key: dict[str, set[str]] = {}
 
     def read_fact(self, device: HostDevice, word: str) -> Value | Absent:
-        """What a word or path says of a device; both are known good since the configuration was loaded.
+        """Return the value of a word or path of a device. The configuration has checked both.
 
         Raises:
-            UnknownWord: the load let a word through that the source does not have.
+            UnknownWordError: the configuration accepted a word that the source does not have.
         """
         reads = self._get_device_reads(device)
         value = reads.facts.get(word)
@@ -66,19 +66,19 @@ class HostReader:
         return value
 
     def find_related_devices(self, device: HostDevice, word: str) -> tuple[HostDevice, ...] | Absent:
-        """What a relation or a many leads to."""
+        """Return the ends of a relation."""
         return self._get_or_read(device, ("find_related_devices", word), self._follow_relation)
 
     def read_texts(self, device: HostDevice, path: str) -> Sequence[str | Absent] | Absent:
-        """What each file says that fits a path."""
+        """Return the text of each file that matches a path."""
         return self._get_or_read(device, ("read_texts", path), self._read_texts)
 
     def list_names(self, device: HostDevice, path: str) -> Sequence[str] | Absent:
-        """The names of what fits a path."""
+        """Return the names of the files that match a path."""
         return self._get_or_read(device, ("list_names", path), self._list_names)
 
     def read_text(self, path: str) -> str | Absent:
-        """What a file says, wherever it is."""
+        """Return the text of a file, wherever it is."""
         if path not in self._files:
             data = self._root.read_head(path, _FILE_LIMIT)
             self._files[path] = data if isinstance(data, Absent) else data.decode(errors="replace")
@@ -87,21 +87,21 @@ class HostReader:
     def list_directories(
         self, device: HostDevice, path: str, pattern: Glob | None = None
     ) -> Sequence[HostDevice] | Absent:
-        """The directories that fit a path, as devices."""
+        """Return the directories that match a path, as devices."""
         return self._get_or_read(device, ("list_directories", path, pattern), self._make_directory_devices)
 
     def find_node(self, path: str) -> DeviceNode | Absent:
-        """The device node that a path leads to."""
+        """Return the device node that a path leads to."""
         return self._cache.find_node(path)
 
     def find_paths(self, pattern: str) -> tuple[MatchedPath, ...] | Absent:
-        """What there is that fits a mount's pattern."""
+        """Return the paths that match the pattern of a mount."""
         if pattern not in self._fits:
             self._fits[pattern] = self._match_paths(pattern)
         return self._fits[pattern]
 
     def find_cdi_spec(self, name: str) -> str | Absent:
-        """The CDI spec that has a device of that name."""
+        """Return the path of the CDI spec that has a device of this name."""
         if name not in self._cdi_results:
             if self._specs is None:
                 self._specs = self._cdi.read(self._root)
@@ -110,30 +110,31 @@ class HostReader:
 
     @property
     def cdi_directories(self) -> tuple[str, ...]:
-        """Where CDI specs are looked for."""
+        """The directories of CDI specs."""
         return self._cdi.directories
 
     def get_query_result(self, device: HostDevice, query: Query) -> QueryResult:
-        """What is known of an inquiry about a device."""
+        """Return the result of a query about a device."""
         return self._get_or_read(device, ("get_query_result", query), self._get_query_result)
 
     def get_probe_field(self, device: HostDevice, probe: ProbeSpec, field: str) -> Scalar | Absent:
-        """What a probe reports of a device as a field."""
+        """Return the value of a field that a probe reports of a device."""
         return self._get_or_read(device, ("get_probe_field", probe, field), self._get_probe_field)
 
     def get_read_paths(self, device: HostDevice) -> frozenset[str]:
-        """The directories and nodes that this device's facts came from, so far."""
+        """Return the directories and nodes that the facts of this device come from, so far."""
         return frozenset(self._get_device_reads(device).paths)
 
     @property
     def reads(self) -> LookReads:
-        """All that was asked so far."""
+        """Everything that was read so far."""
         return LookReads(self._devices, self._cache.nodes, self._fits, self._files, self._cdi_results)
 
     def reread(self, looks: Iterable[LookReads], changed_keys: Container[tuple[str, str]]) -> DirtySet | None:
-        """Ask all that again: what answers otherwise is touched. None if nothing tells whom that concerns.
+        """Read everything again and return what differs as dirty set; None if a difference belongs to no path or
+        device.
 
-        but: things that are touched without being asked, by their source and key.
+        changed_keys: source and key of devices that are dirty anyway.
         """
         keys: set[str] = set()
         paths: set[str] = set()
@@ -159,7 +160,7 @@ class HostReader:
         return DirtySet(frozenset(paths), keys=frozenset(keys))
 
     def _is_unchanged(self, reads: DeviceReads) -> bool:
-        """Whether a thing answers as it did."""
+        """Return whether all answers of a device are the same as before."""
         device = reads.device
         for word, previous in reads.facts.items():
             current = self.read_fact(device, word)
@@ -171,7 +172,10 @@ class HostReader:
         )
 
     def _get_or_read(self, device: HostDevice, question: tuple[Any, ...], ask: Callable[..., T]) -> T:
-        """The answer to a question about a device; `ask` is given what follows its first word."""
+        """Return the answer to a question about a device.
+
+        `ask` gets the arguments after the first word of the question.
+        """
         answers = self._get_device_reads(device).answers
         if question not in answers:
             answers[question] = ask(device, *question[1:])
@@ -190,7 +194,10 @@ class HostReader:
         return self._route_reader.list_paths(*self._start_route(device, path))
 
     def _start_route(self, device: HostDevice, written: str) -> tuple[WordSubject, Route]:
-        """Where a way begins, and the way; what is read on it is for the device."""
+        """Return the subject of a device and the route of a word.
+
+        Paths that are read on the route count for the device.
+        """
         reads = self._get_device_reads(device)
         self._cache.paths = reads.paths
         return reads.subject, _find_route(device.source, written)
@@ -229,7 +236,7 @@ class HostReader:
         return self._queries.get_field(probe, self._list_probe_names(device, probe), field)
 
     def _list_probe_names(self, device: HostDevice, probe: ProbeSpec) -> tuple[str, ...]:
-        """The names by which a probe may speak of a device; its facts rest on what that says of these."""
+        """Return the names that a probe may use for a device. Its facts depend on the reports of these names."""
         names = get_device_names(device)
         self._get_device_reads(device).paths.update(map(probe.make_dirty_key, names))
         return names
@@ -257,21 +264,21 @@ class HostReader:
 
 
 def get_device_names(device: HostDevice) -> tuple[str, ...]:
-    """The names of a device: as `scan` calls it, its node, its directory, its place, and its PCI function."""
+    """Return the names of a device: its name in `scan`, its node, its directory, its location and its PCI function."""
     function = _PCI_FUNCTION.findall(device.directory) or _PCI_FUNCTION.findall(device.name)
     names = (device.name, device.node, device.directory, device.location, *function[-1:])
     return tuple(dict.fromkeys(filter(None, names)))
 
 
 def is_in_memory(device: HostDevice, word: str) -> bool:
-    """Whether a fact is told by names below /dev alone; these are in memory, while sysfs may wait for the hardware."""
+    """Return whether a fact needs only names below /dev. These are in memory, while sysfs may wait for the hardware."""
     route = _find_route(device.source, word)
     return bool(device.node) and not route.relations and route.word is not None and route.word.is_in_memory
 
 
 @lru_cache(maxsize=16384)
 def _find_route(kind: str, written: str) -> Route:
-    """The way of a word for a kind of source, or for the end of a relation that has a table by that name."""
+    """Return the route of a word, for a source kind or for the table of a relation's end."""
     return parse_route(source_kinds.KINDS[kind].TABLE if kind in source_kinds.KINDS else TABLES[kind], written)
 
 

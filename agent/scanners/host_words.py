@@ -17,7 +17,7 @@ def _list_modules(cache: LookCache, _: WordSubject) -> Value | Absent:
 
 
 def _list_char_devices(cache: LookCache, _: WordSubject) -> Value | Absent:
-    cache.paths.add("/sys/module")  # /proc sends no events, but a driver comes with its module
+    cache.paths.add("/sys/module")  # /proc sends no events, but a module adds its driver
     data = cache.root.read_list("/proc/devices", 65536)
     if isinstance(data, Absent):
         return data

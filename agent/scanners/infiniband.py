@@ -13,7 +13,7 @@ TABLE = INFINIBAND
 
 
 def _build_location(cache: LookCache, directory: str, name: str) -> str:
-    """Of hardware its place alone: one function has one, and udev may rename it."""
+    """Return the location of the hardware, else the name. A function has one RDMA device, and udev may rename it."""
     return get_device_location(cache, directory) or name
 
 

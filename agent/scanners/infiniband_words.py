@@ -11,9 +11,9 @@ from agent.scanners.word_table import LookCache, Relation, Word, WordSubject, ma
 
 _VERBS = "/sys/class/infiniband_verbs"
 _MAD = "/sys/class/infiniband_mad"
-_CM = "/sys/class/infiniband_cm"  # of kernels before 5.4, which had ib_ucm
+_CM = "/sys/class/infiniband_cm"  # only in kernels before 5.4, which had ib_ucm
 
-# A port has up to 256 GIDs, each a file to read; those of interfaces that are there stand first, with few gaps.
+# A port has up to 256 GIDs, each in a file. Those of existing interfaces are first, with few gaps.
 _GID_LIMIT = 256
 _GAP_LIMIT = 16
 
@@ -31,7 +31,7 @@ def _list_link_layers(cache: LookCache, subject: WordSubject) -> Value | Absent:
 
 
 def _map_servers(cache: LookCache, class_directory: str) -> Mapping[str, tuple[str, ...]]:
-    """The devices of a class of the RDMA core by the RDMA device they serve, read once in a look."""
+    """Return the devices of a class of the RDMA core by their RDMA device, read once in a look."""
 
     def read() -> Mapping[str, tuple[str, ...]]:
         servers: dict[str, tuple[str, ...]] = {}
@@ -45,7 +45,7 @@ def _map_servers(cache: LookCache, class_directory: str) -> Mapping[str, tuple[s
 
 
 def _list_servers(cache: LookCache, subject: WordSubject, class_directory: str, prefix: str) -> list[WordSubject]:
-    """The devices of a class that serve an RDMA device."""
+    """Return the devices of a class that belong to an RDMA device."""
     cache.paths.add(class_directory)
     paths = (
         path
@@ -64,7 +64,10 @@ def _find_uverbs(cache: LookCache, subject: WordSubject) -> Value | Absent:
 
 
 def _make_nodes_reader(class_directory: str, prefix: str) -> Callable[[LookCache, WordSubject], Value | Absent]:
-    """All of a kind. One that the kernel names and that is not there is among them: who needs all misses it."""
+    """Return a function that reads all nodes of one kind.
+
+    A node that the kernel names and that does not exist is in the list too, so that a mount of all nodes fails.
+    """
 
     def read(cache: LookCache, subject: WordSubject) -> Value | Absent:
         nodes: list[str] = []
@@ -85,7 +88,10 @@ def _get_name(path: str) -> str:
 
 
 def _list_netdevs(cache: LookCache, subject: WordSubject) -> tuple[WordSubject, ...]:
-    """The interfaces whose GIDs its ports have; of InfiniBand, where GIDs name none, those of the same function."""
+    """Return the interfaces in the GIDs of its ports.
+
+    For InfiniBand, whose GIDs name none, those of the same function.
+    """
     names: dict[str, None] = {}
     for port in _list_ports(cache, subject):
         if cache.read_text(f"{port.directory}/link_layer") != "InfiniBand":
@@ -102,7 +108,7 @@ def _list_netdevs(cache: LookCache, subject: WordSubject) -> tuple[WordSubject, 
 
 
 def _list_gid_netdevs(cache: LookCache, directory: str) -> list[str]:
-    """The names in the entries of a port's GID table, up to a gap of empty ones (these answer EINVAL)."""
+    """Return the names in the GID table of a port, up to a gap of empty entries (these answer EINVAL)."""
     names: list[str] = []
     gap = 0
     for index in range(_GID_LIMIT):
@@ -118,7 +124,7 @@ def _list_gid_netdevs(cache: LookCache, directory: str) -> list[str]:
 
 
 def _make_state_reader(file: str) -> Callable[[LookCache, WordSubject], Value | Absent]:
-    """`4: ACTIVE` as `active`."""
+    """Return a function that reads `4: ACTIVE` as `active`."""
 
     def read(cache: LookCache, subject: WordSubject) -> Value | Absent:
         text = cache.read_text(f"{subject.directory}/{file}")

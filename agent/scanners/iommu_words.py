@@ -40,14 +40,14 @@ def _list_blockers(cache: LookCache, subject: WordSubject) -> Value | Absent:
 
 
 def is_noiommu(cache: LookCache, subject: WordSubject) -> bool:
-    """Whether a group has no IOMMU, as VFIO makes one where it was told to (vfio.enable_unsafe_noiommu_mode)."""
+    """Return whether a group has no IOMMU. VFIO creates such groups with vfio.enable_unsafe_noiommu_mode."""
     return cache.read_text(f"{subject.directory}/name") == "vfio-noiommu"
 
 
 def _is_compatible(cache: LookCache, directory: str) -> bool:
     if cache.read_link_name(f"{directory}/driver") == "pci-stub" or is_on_vfio(cache, directory):
         return True
-    if cache.read_link_name(f"{directory}/subsystem") == "mdev":  # whatever drives one is a driver of VFIO's
+    if cache.read_link_name(f"{directory}/subsystem") == "mdev":  # each driver of a mediated device is a VFIO driver
         return True
     kind = cache.read_value(ValueType.CLASS, f"{directory}/class")
     is_bridge = isinstance(kind, str) and kind.startswith(_BRIDGE)

@@ -1,4 +1,4 @@
-"""Source `mdev`: every mediated device that was made."""
+"""Source `mdev`: every mediated device."""
 
 from __future__ import annotations
 

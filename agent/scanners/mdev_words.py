@@ -8,7 +8,9 @@ from agent.scanners.word_table import LookCache, Relation, Word, WordSubject, ma
 
 
 def _read_type(cache: LookCache, subject: WordSubject) -> Value | Absent:
-    """The type by the name that its driver gives it, blanks as `_`; where it gives none, by its directory's name."""
+    """Return the type name of the driver with `_` for blanks, or the name of the type directory if the driver gives
+    none.
+    """
     directory = cache.root.resolve_device(f"{subject.directory}/mdev_type")
     if isinstance(directory, Absent):
         return directory
@@ -19,7 +21,7 @@ def _read_type(cache: LookCache, subject: WordSubject) -> Value | Absent:
 
 
 def _find_vfio(cache: LookCache, subject: WordSubject) -> WordSubject | Absent:
-    """Whatever drives a mediated device is a driver of VFIO's."""
+    """Return the VFIO words of a mediated device with a driver: each such driver is a VFIO driver."""
     driver = cache.read_link_name(f"{subject.directory}/driver")
     return (
         Absent("no driver is bound")

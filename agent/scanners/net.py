@@ -14,7 +14,7 @@ TABLE = NET
 
 
 def _build_location(cache: LookCache, directory: str, name: str) -> str:
-    """Of hardware its place and the port there, as udev renames it once or twice; of others the name."""
+    """Return the location and the port of the hardware, because udev renames interfaces. For others return the name."""
     location = get_device_location(cache, directory)
     if not location:
         return name

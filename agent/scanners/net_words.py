@@ -10,11 +10,11 @@ from agent.scanners.word_table import LookCache, Relation, Word, WordSubject, ma
 # ARPHRD_* of include/uapi/linux/if_arp.h, as ip-link(8) names them.
 _TYPES = {1: "ether", 32: "infiniband", 280: "can", 512: "ppp", 768: "ipip", 772: "loopback", 778: "gre", 65534: "none"}
 
-_REJECT = 0x0200  # RTF_REJECT, include/uapi/linux/route.h: a route that says "unreachable"
+_REJECT = 0x0200  # RTF_REJECT, include/uapi/linux/route.h: an "unreachable" route
 
 
 def _read_carrier(cache: LookCache, subject: WordSubject) -> Value | Absent:
-    """An interface that is down answers EINVAL, and has no link."""
+    """Return whether the interface has link. An interface that is down answers EINVAL, and has none."""
     value = cache.read_value(ValueType.BOOL, f"{subject.directory}/carrier")
     return False if isinstance(value, Absent) and value.unreadable else value
 
@@ -25,7 +25,7 @@ def _has_default_route(cache: LookCache, subject: WordSubject) -> Value | Absent
 
 
 def _list_routed_interfaces(cache: LookCache) -> frozenset[str]:
-    """The interfaces that carry a default route (net/ipv4/fib_trie.c, net/ipv6/route.c write these files)."""
+    """Return the interfaces with a default route (net/ipv4/fib_trie.c, net/ipv6/route.c write these files)."""
     interfaces: set[str] = set()
     for fields in _read_rows(cache, "/proc/net/route"):
         if len(fields) >= 8 and fields[1] == fields[7] == "00000000":
@@ -37,7 +37,7 @@ def _list_routed_interfaces(cache: LookCache) -> frozenset[str]:
 
 
 def _read_rows(cache: LookCache, path: str) -> list[list[str]]:
-    """The fields of a file of /proc, up to a megabyte of it."""
+    """Return the fields of a file in /proc, up to a megabyte of it."""
     data = cache.root.read_list(path, 1 << 20)
     text = "" if isinstance(data, Absent) else data.decode("ascii", "replace")
     return [line.split() for line in text.splitlines()]
@@ -56,7 +56,7 @@ def _read_link_type(cache: LookCache, subject: WordSubject) -> Value | Absent:
 
 
 def _read_speed(cache: LookCache, subject: WordSubject) -> Value | Absent:
-    """Down or virtual interfaces answer -1 or EINVAL: no speed."""
+    """Return the speed in Mbit/s. Down or virtual interfaces answer -1 or EINVAL: no speed."""
     value = cache.read_value(ValueType.INT, f"{subject.directory}/speed")
     if isinstance(value, Absent):
         return Absent(value.reason)
@@ -64,7 +64,10 @@ def _read_speed(cache: LookCache, subject: WordSubject) -> Value | Absent:
 
 
 def _find_ptp_clock(cache: LookCache, subject: WordSubject) -> WordSubject | Absent:
-    """Of a tree that does not say it, the clock is what sysfs has beside the interface; a driver knows exactly."""
+    """Return the PTP clock of the interface. The driver knows it exactly.
+
+    For a tree without that answer it is the clock in sysfs at the device of the interface.
+    """
     names = cache.root.query_kernel(
         f"{subject.directory}/ptp", lambda: cache.get_or_read("clock", subject.name, lambda: _read_clock(subject))
     )

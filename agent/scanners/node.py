@@ -1,7 +1,6 @@
-"""Source `node`: every device node below /dev that fits a glob.
+"""Source `node`: every device node below /dev that matches a glob.
 
-Nodes of one type and number are one host device, however many names lead to them, as links, hard links or nodes of
-their own; the first name in natural order names it. Its key is its directory in sysfs, or the number without one.
+One real device is one host device, also if it has several names. The first name in natural order is its name.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ TABLE = make_table(
 
 
 def scan(root: Root, source: Source, previous: SourceListing, dirty_set: DirtySet) -> SourceListing:
-    """See `Scanner.scan`. Unless a directory on the way was touched, only touched names are looked at again."""
+    """See `Scanner.scan`. Only dirty names are read again, unless a directory on the path of a glob is dirty."""
     dirty_names = _find_dirty_names(source, previous, dirty_set)
     if dirty_names is None:
         paths, skipped_paths, unreadable_prefixes = _expand_globs(root, source)
@@ -50,7 +49,7 @@ def scan(root: Root, source: Source, previous: SourceListing, dirty_set: DirtySe
     else:
         paths = [path for path in dirty_names if any(matches_path(glob, path) for glob in source.arguments)]
         if not paths:
-            return previous  # what was found before fits: nothing of it is in doubt
+            return previous  # the previous listing is still right
         skipped_paths = [
             skipped_path for skipped_path in previous.skipped_paths if skipped_path.path not in dirty_names
         ]
@@ -67,7 +66,11 @@ def scan(root: Root, source: Source, previous: SourceListing, dirty_set: DirtySe
 
 
 def is_affected(source: Source, previous: SourceListing, dirty_set: DirtySet) -> bool:
-    """See `Scanner.concerns`: a path that may fit or lead there, what a link led to; any, if one leads nowhere."""
+    """See `Scanner.is_affected`.
+
+    True for a path that may match or lead to a match, for the target of a link, and for any path if a link leads
+    nowhere.
+    """
     paths = tuple(path for path in dirty_set.paths if path.startswith("/dev"))
     if dirty_set.is_full_rescan or not paths:
         return dirty_set.is_full_rescan
@@ -81,10 +84,10 @@ def is_affected(source: Source, previous: SourceListing, dirty_set: DirtySet) ->
 
 
 def is_same_device(root: Root, device: HostDevice) -> bool:
-    """See `Scanner.same`: what stands at the name leads to the directory it led to.
+    """See `Scanner.is_same_device`: the node leads to the same directory.
 
-    A node that udev has made anew is the same thing. Of what sysfs does not know the grant compares the number; and
-    that nothing stands there now is for the grant to say.
+    A node that udev created again is the same device. For a node without a directory in sysfs the grant compares the
+    number. The grant also reports a missing node.
     """
     node = root.find_node(device.node)
     if not device.directory or isinstance(node, Absent):
@@ -93,11 +96,11 @@ def is_same_device(root: Root, device: HostDevice) -> bool:
 
 
 def list_directories(root: Root, source: Source, listing: SourceListing) -> frozenset[str]:
-    """Where new names can come that fit, directories that are not there yet too; and where links lead to."""
+    """Return the directories where new names can match, also missing ones, and those of link targets."""
     result: set[str] = set()
     for glob in source.arguments:
         directory = glob.rpartition("/")[0]
-        if get_literal_prefix(glob).startswith(directory + "/"):  # as nearly all do
+        if get_literal_prefix(glob).startswith(directory + "/"):  # true for nearly all globs
             result.add(directory)
             continue
         parts = tuple(glob.split("/")[1:])
@@ -112,7 +115,10 @@ def list_directories(root: Root, source: Source, listing: SourceListing) -> froz
 
 
 def _find_dirty_names(source: Source, previous: SourceListing, dirty_set: DirtySet) -> frozenset[str] | None:
-    """The names whose node may differ from before: touched ones, links to these, all oddities. None: any may."""
+    """Return the names whose node may differ: dirty names, links to these, all skipped paths.
+
+    None: any name may differ.
+    """
     if dirty_set.is_full_rescan or previous == SourceListing():
         return None
     paths = {path for path in dirty_set.paths if path.startswith("/dev")}
@@ -124,13 +130,13 @@ def _find_dirty_names(source: Source, previous: SourceListing, dirty_set: DirtyS
 
 
 def _is_parent_path(glob: str, path: str) -> bool:
-    """Whether the path is, or can be, a directory that leads to what fits."""
+    """Return whether the path is, or can be, a directory that leads to a match."""
     parts, names = glob.split("/"), path.split("/")
     return len(names) < len(parts) and all(make_matcher(part)(name) for part, name in zip(parts, names, strict=False))
 
 
 def _expand_globs(root: Root, source: Source) -> tuple[list[str], list[SkippedPath], tuple[str, ...]]:
-    """The paths that fit; directories that could not be listed; what devices below these begin with."""
+    """Return the matching paths, the directories that could not be listed, and the prefixes of devices below these."""
     paths: dict[str, None] = {}
     skipped_paths: list[SkippedPath] = []
     unreadable_prefixes: list[str] = []
@@ -149,7 +155,7 @@ def _expand_globs(root: Root, source: Source) -> tuple[list[str], list[SkippedPa
 def _make_devices(
     root: Root, source: Source, paths: Iterable[str], former_devices: Iterable[HostDevice]
 ) -> tuple[list[HostDevice], list[SkippedPath]]:
-    """What stands at these paths now; `former` stood there before."""
+    """Return the devices at these paths now, and the skipped paths. `former_devices` were there before."""
     previous_devices = {device.name: device for device in former_devices}
     cache = LookCache(root)
     canonical: dict[str, bool] = {}
@@ -161,7 +167,7 @@ def _make_devices(
             canonical[parent] = root.resolve(parent) == parent
         entry = root.find_entry(path, within=canonical[parent])
         if isinstance(entry, Absent):
-            # What a glob once fitted and is no more is nothing odd; what was asked for by its name is.
+            # A former match of a glob may be missing; a path that is named in full may not.
             if entry != NO_SUCH_FILE or (path in source.arguments and not is_glob(path)):
                 skipped_paths.append(SkippedPath(path, entry.reason))
             if entry.unreadable and path in previous_devices:
@@ -169,7 +175,7 @@ def _make_devices(
             continue
         node, instance_id = entry
         previous = previous_devices.get(path)
-        directory = _find_directory(root, node)  # of a node that was made before its driver came there is none yet
+        directory = _find_directory(root, node)  # empty for a node that is older than its driver
         if previous and (previous.real_node, previous.instance_id, previous.directory) == (
             node.path,
             instance_id,
@@ -186,14 +192,17 @@ def _make_devices(
 
 
 def _find_directory(root: Root, node: DeviceNode) -> str:
-    """The canonical directory of a node's device; empty if sysfs has none for its number."""
+    """Return the canonical directory of the device of a node; empty if sysfs has none for its number."""
     kind = "char" if node.type == "c" else "block"
     directory = root.resolve_device(f"/sys/dev/{kind}/{node.major}:{node.minor}")
     return directory if isinstance(directory, str) else ""
 
 
 def _merge_names(unchanged: list[HostDevice], changed: list[HostDevice]) -> tuple[list[HostDevice], list[SkippedPath]]:
-    """One device for each key, by its first name in natural order; its other names as oddities. `kept` is sorted."""
+    """Return one device for each key, by its first name in natural order. Its other names are skipped paths.
+
+    unchanged: sorted in natural order of name.
+    """
     changed_reals = {device.key for device in changed}
     by_key = {device.key: device for device in unchanged if device.key in changed_reals}
     new_devices: list[HostDevice] = []
@@ -220,7 +229,7 @@ def _merge_names(unchanged: list[HostDevice], changed: list[HostDevice]) -> tupl
 def _sort_skipped_paths(
     skipped_paths: Iterable[SkippedPath], source: Source, devices: Iterable[HostDevice]
 ) -> tuple[SkippedPath, ...]:
-    """One for each path, in natural order; with one for each glob that nothing fits."""
+    """Return one skipped path for each path, in natural order, and one for each glob without a match."""
     by_path = {skipped_path.path: skipped_path for skipped_path in skipped_paths}
     for glob in filter(is_glob, source.arguments):
         by_path.pop(glob, None)

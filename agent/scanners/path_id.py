@@ -1,6 +1,6 @@
-"""Where a device sits, said as udev's ID_PATH says it (systemd, src/udev/udev-builtin-path_id.c), from sysfs alone.
+"""Location of a device, in the form of udev's ID_PATH (systemd, src/udev/udev-builtin-path_id.c), from sysfs alone.
 
-Of the many buses that udev knows, pci, usb and platform are said here; virtio adds nothing, as there.
+Of the buses that udev knows, pci, usb and platform are implemented here. virtio adds nothing, as in udev.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from agent.core.language.value import Absent
 from agent.core.struct import replace
 from agent.scanners.word_table import LookCache
 
-# These have a part in ID_PATH that is not made here: rather none than another than udev's.
+# These have a part in ID_PATH that is not implemented here. No value is better than a wrong one.
 _UDEV_ONLY = frozenset(
     {"scsi", "scsi_tape", "nvme", "nvme-subsystem", "cciss", "bcma", "serio", "amba", "acpi"}
     | {"xen", "scm", "ccw", "ccwgroup", "ap", "iucv", "spi"}
@@ -22,7 +22,7 @@ _NUMBER = re.compile(r"(?<=[A-Za-z_])[0-9]+")
 
 
 def build_path_id(cache: LookCache, directory: str) -> str | Absent:
-    """What udev would put into ID_PATH; absent where it would put nothing, or what is not made here."""
+    """Return the value that udev has in ID_PATH; absent where udev has none, or only udev knows it."""
     parts, unknown_subsystem, has_transport = _walk_up(cache, directory)
     if unknown_subsystem:
         return Absent(f"of {unknown_subsystem} devices it is known to udev only")
@@ -36,12 +36,15 @@ def build_path_id(cache: LookCache, directory: str) -> str | Absent:
 
 
 def build_bus_path(cache: LookCache, directory: str) -> str:
-    """The same as far as it goes, to tell places apart; empty for a virtual device."""
+    """Return the known parts of ID_PATH, to tell locations apart; empty for a virtual device."""
     return "-".join(_walk_up(cache, directory)[0])
 
 
 def get_device_location(cache: LookCache, directory: str) -> str:
-    """The position, and the number of the subfunction if it is on one: many of these sit on one PCI function."""
+    """Return the bus path, with the number of the subfunction for a device on one.
+
+    One PCI function has many subfunctions.
+    """
     bus_path = build_bus_path(cache, directory)
     current = directory if bus_path else ""
     while current.startswith("/sys/devices/"):
@@ -53,12 +56,15 @@ def get_device_location(cache: LookCache, directory: str) -> str:
 
 
 def strip_numbers(name: str) -> str:
-    """A device's name without the numbers that the kernel deals as devices come: `ttyUSB`, `renderD`, `mlx_`."""
+    """Return a device name without the numbers that the kernel assigns in order: `ttyUSB`, `renderD`, `mlx_`."""
     return _NUMBER.sub("", name)
 
 
 def number_equal_locations(devices: Sequence[HostDevice]) -> tuple[HostDevice, ...]:
-    """Those that sit in one place under one kind of name (two cameras of one stick) are told apart by their order."""
+    """Return the devices with a number in equal locations, as for two cameras of one USB device.
+
+    The order gives the number.
+    """
     locations = [device.location for device in devices]
     if len(set(locations)) == len(locations) and not any("//" in location for location in locations):
         return tuple(devices)
@@ -74,7 +80,9 @@ def number_equal_locations(devices: Sequence[HostDevice]) -> tuple[HostDevice, .
 
 
 def _walk_up(cache: LookCache, directory: str) -> tuple[list[str], str, bool]:
-    """The parts from the root down; a subsystem on the way that is not said here; whether a transport is known."""
+    """Return the parts from the root down, a subsystem on the path that only udev knows, and whether a transport is
+    known.
+    """
     parts: list[str] = []
     unknown_subsystem, last_subsystem, has_transport = "", "", False
     while directory.startswith("/sys/devices/"):
@@ -85,7 +93,7 @@ def _walk_up(cache: LookCache, directory: str) -> tuple[list[str], str, bool]:
             continue
         has_transport = has_transport or subsystem in {"usb", "platform", "virtio"}
         if subsystem == last_subsystem:
-            continue  # of a run of one bus the lowest counts: bridges and hubs above add nothing
+            continue  # of consecutive devices on one bus the lowest counts: bridges and hubs add nothing
         part = _make_part(subsystem, name)
         if part:
             parts.insert(0, part)

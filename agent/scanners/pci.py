@@ -22,7 +22,7 @@ def _make_device(cache: LookCache, path: str, previous_devices: Mapping[str, Hos
         return SkippedPath(path, "is no PCI address")
     previous = previous_devices.get(name)
     if previous and not cache.root.prefix and cache.root.read_instance_id(previous.directory) == previous.instance_id:
-        return previous  # the kernel gives no inode of sysfs twice, and lists no two by one name
+        return previous  # the kernel uses no sysfs inode twice, and lists each name once
     directory = cache.root.resolve_device(path)
     if isinstance(directory, Absent):
         return SkippedPath(path, directory.reason)

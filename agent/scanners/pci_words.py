@@ -30,7 +30,10 @@ def _compute_number(_: LookCache, subject: WordSubject) -> Value | Absent:
 
 
 def _find_root(_: LookCache, subject: WordSubject) -> Value | Absent:
-    """The first below the bridge to its domain; a domain of its own (VMD) hangs below a function of another."""
+    """Return the first function below the bridge of its domain.
+
+    A separate domain (VMD) is below a function of another one.
+    """
     above: list[str] = []
     for part in subject.directory.split("/")[:-1]:
         if part.startswith("pci"):
@@ -58,13 +61,13 @@ def _is_present(cache: LookCache, subject: WordSubject) -> Value | Absent:
         return is_responding
     return cache.get_or_read(
         "answers", physical, lambda: _responds(cache, physical, _IDENTITY)
-    )  # for all functions of a card
+    )  # once for all functions of a card
 
 
 def _responds(cache: LookCache, directory: str, count: int) -> bool | Absent:
     """Return whether the first bytes of a function's config space are not all ones, or why they cannot be read."""
     if cache.read_text(f"{directory}/power_state") == "D3cold":
-        return True  # it sleeps: reading config would wake it, or read as all ones
+        return True  # the device sleeps: a read of its config space would wake it, or give all ones
     config = cache.root.read_head(f"{directory}/config", count)
     if isinstance(config, Absent):
         return config if cache.root.is_directory(directory) else False
@@ -77,11 +80,11 @@ def _is_vf(cache: LookCache, subject: WordSubject) -> Value | Absent:
 
 def _is_pf(cache: LookCache, subject: WordSubject) -> Value | Absent:
     total = cache.read_value(ValueType.INT, f"{subject.directory}/sriov_totalvfs")
-    return isinstance(total, int) and total > 0  # what it can have, not what it has now: steady
+    return isinstance(total, int) and total > 0  # the possible number, which is constant, not the current one
 
 
 def _map_virtual_functions(cache: LookCache, physical: str) -> Mapping[str, int]:
-    """The canonical directories of a PF's virtual functions, with their numbers."""
+    """Return the numbers of the virtual functions of a physical function, by their canonical directories."""
     numbers: dict[str, int] = {}
     for name in cache.list_names(physical):
         number = name.removeprefix("virtfn")
@@ -104,7 +107,7 @@ def _find_vf_index(cache: LookCache, subject: WordSubject) -> Value | Absent:
 
 
 def is_on_vfio(cache: LookCache, directory: str) -> bool:
-    """Whether vfio-pci, a variant of it or anything that made a vfio-dev drives the function."""
+    """Return whether the driver is vfio-pci, a variant of it, or any driver that created a vfio-dev."""
     driver = cache.read_link_name(f"{directory}/driver")
     if driver == "vfio-pci" or (isinstance(driver, str) and driver.endswith(("_vfio_pci", "-vfio-pci"))):
         return True
@@ -121,7 +124,7 @@ def _find_uio(cache: LookCache, subject: WordSubject) -> Value | Absent:
 
 
 def _read_speed(cache: LookCache, path: str) -> int | Absent:
-    """Of what a file says as `16.0 GT/s PCIe`, MT/s."""
+    """Return the speed in MT/s of a file with `16.0 GT/s PCIe`."""
     text = cache.read_text(path)
     if isinstance(text, Absent):
         return text
@@ -140,7 +143,10 @@ def _read_width(cache: LookCache, path: str) -> int | Absent:
 def _make_reduction_test(
     measure: Callable[[LookCache, str], int | Absent], suffix: str
 ) -> Callable[[LookCache, WordSubject], Value | Absent]:
-    """Whether its link has less of something than both of its ends can do; an end that does not say can do it."""
+    """Return a function that tests whether the link has less of a measure than both of its ends support.
+
+    An end without a value counts as supporting it.
+    """
 
     def is_reduced(cache: LookCache, subject: WordSubject) -> Value | Absent:
         current = measure(cache, f"{subject.directory}/current_link_{suffix}")

@@ -1,4 +1,4 @@
-"""Answers: what programs, services and probes have told, for whoever reads facts of host devices."""
+"""The interface to results of programs, services and probes, for readers of host facts."""
 
 from __future__ import annotations
 
@@ -10,36 +10,39 @@ from agent.core.language.value import Absent, Scalar
 
 
 class QuerySource(Protocol):
-    """Who knows what programs, services and probes have told."""
+    """The source of query results and probe reports."""
 
     def get_result(self, query: PolledQuery) -> QueryResult:
-        """What is known of an inquiry. One that was never heard of is asked from now on. Called in any thread."""
+        """Return the result of a query. A new query runs from now on. Any thread may call this."""
 
     def get_health(self, probe: ProbeSpec, places: Iterable[str]) -> QueryResult:
-        """What a probe says of what has these names. One that was never heard of is started. Called in any thread."""
+        """Return the health that a probe reports for these locations.
+
+        A new probe is started. Any thread may call this.
+        """
 
     def get_field(self, probe: ProbeSpec, places: Iterable[str], field: str) -> Scalar | Absent:
-        """What it reports as a field."""
+        """Return the value of a field that a probe reports for these locations."""
 
 
 class _FixedResult:
-    """Where nobody asks: as if all of them gave this answer."""
+    """A source without queries: every result is the same."""
 
     def __init__(self, status: QueryStatus, reason: str) -> None:
         self._result = QueryResult(status, reason)
 
     def get_result(self, query: PolledQuery) -> QueryResult:
-        """See `Answers`."""
+        """See `QuerySource`."""
         del query
         return self._result
 
     def get_health(self, probe: ProbeSpec, places: Iterable[str]) -> QueryResult:
-        """See `Answers`."""
+        """See `QuerySource`."""
         del probe, places
         return self._result
 
     def get_field(self, probe: ProbeSpec, places: Iterable[str], field: str) -> Scalar | Absent:
-        """See `Answers`."""
+        """See `QuerySource`."""
         del probe, places, field
         return Absent(self._result.reason, pending=self._result.status is QueryStatus.PENDING)
 

@@ -1,6 +1,7 @@
-"""What looks have asked of the host, with the answers. A sweep asks all of it again; what answers otherwise is touched.
+"""The history of reads: all questions of earlier looks to the host, with the answers.
 
-So a sweep costs what reading costs, and is judged like an event.
+A full rescan asks all of them again, and a different answer is dirty. So a full rescan costs the reading only, and its
+changes are handled like an event.
 """
 
 from __future__ import annotations
@@ -17,21 +18,25 @@ from agent.scanners.word_table import WordSubject
 
 ReadKey: TypeAlias = tuple[str, str, str, str, str, str]
 
-_RESCAN_LIMIT = 20  # after so many, everything is looked at anew: what is asked for nobody any more is forgotten
-_EVENT_READS = 4096  # that events asked about, and ...
-_EVENT_READS_FACTOR = 4  # ... so often as many as the sweep before them did: more is not remembered
+_RESCAN_LIMIT = 20  # then everything is matched again, which removes reads that no entry needs
+_EVENT_READS = 4096  # devices read after events. More is not stored, unless it is below ...
+_EVENT_READS_FACTOR = 4  # ... this many times the devices of the last full rescan
 
 
 def make_read_key(device: HostDevice) -> ReadKey:
-    """What a thing is remembered under: all that an answer may depend on. A key alone has now this thing, now that."""
+    """Return the key of the reads of a device: all values that an answer may depend on.
+
+    A device key alone is not enough: it can mean different devices at different times.
+    """
     return device.source, device.key, device.directory, device.node, device.name, device.location
 
 
 class DeviceReads:
-    """What one look asked of one thing.
+    """The reads of one device in one look.
 
-    facts: by word. asked: the answers to all else, by the reader's method and its arguments.
-    places: what that came from.
+    facts: by word.
+    answers: all other answers, by the method of the reader and its arguments.
+    paths: the paths that they come from.
     """
 
     __slots__ = ("answers", "device", "facts", "paths", "subject")
@@ -46,7 +51,7 @@ class DeviceReads:
 
     @property
     def own_paths(self) -> tuple[str, ...]:
-        """Where the thing itself is."""
+        """The paths of the device itself."""
         device = self.device
         if not device.node:
             return (device.directory,) if device.directory else ()
@@ -54,7 +59,7 @@ class DeviceReads:
 
 
 class LookReads(Struct):
-    """What one look asked, of things and of what stands on the host."""
+    """The reads of one look, of devices and of other paths of the host."""
 
     devices: Mapping[ReadKey, DeviceReads] = field(default_factory=dict)
     nodes: Mapping[str, DeviceNode | Absent] = field(default_factory=dict)
@@ -64,9 +69,10 @@ class LookReads(Struct):
 
 
 class ReadHistory(Struct):
-    """What all looks have asked since the last sweep, for the entries of which they were.
+    """The reads of all looks since the last full rescan, with their entries.
 
-    sweeps: how many there were since everything was looked at anew. more: things that events asked about.
+    rescans: how many full rescans there were since everything was matched.
+    event_reads: how many devices were read after events.
     """
 
     entries: tuple[ResourceSpec, ...]
@@ -75,12 +81,12 @@ class ReadHistory(Struct):
     event_reads: int = 0
 
     def is_valid_for(self, entries: Sequence[ResourceSpec]) -> bool:
-        """Whether the next sweep, for these entries, can go by it."""
+        """Return whether the next full rescan of these entries can use the history."""
         has_same_entries = len(entries) == len(self.entries) and all(map(is_, entries, self.entries))
         return has_same_entries and self.rescans < _RESCAN_LIMIT
 
     def add_look(self, look: LookReads) -> ReadHistory | None:
-        """With what one more look asked; None if that becomes too much to remember until the next sweep."""
+        """Return the history with the reads of one more look; None if it becomes too large."""
         event_reads = self.event_reads + len(look.devices)
         if event_reads > max(_EVENT_READS, _EVENT_READS_FACTOR * len(self.looks[0].devices)):
             return None

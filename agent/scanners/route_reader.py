@@ -1,4 +1,4 @@
-"""Following a route from a thing: to other things, to files, and to what these say."""
+"""Reader of a route from a subject: to other subjects, to files and to their values."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from agent.scanners.word_table import LookCache, WordSubject
 
 
 class RouteReader:
-    """Follows routes. Where what it finds comes from is told to the places of its `sight`."""
+    """Reader of routes. The paths that it reads are added to `paths` of its cache."""
 
     def __init__(self, cache: LookCache) -> None:
         self.cache = cache
 
     def read_value(self, subject: WordSubject, route: Route) -> Value | Absent:
-        """What the word or the path at the end says; of several things, all that is said."""
+        """Return the value of the word or path at the end. With a list relation it is the list of all values."""
         if not route.is_list:
             end = self._follow_single(subject, route)
             return end if isinstance(end, Absent) else self._read_end(end, route)
@@ -27,7 +27,7 @@ class RouteReader:
         return merge_values([self._read_end(end, route) for end in ends])
 
     def follow_relations(self, subject: WordSubject, route: Route) -> Sequence[WordSubject] | Absent:
-        """The things at the end of the relations: one, or with a `many` among them any number."""
+        """Return the subjects at the end of the relations: one, or any number with a list relation."""
         sources: list[WordSubject] = [subject]
         for relation in route.relations:
             targets: list[WordSubject] = []
@@ -44,7 +44,7 @@ class RouteReader:
         return sources
 
     def list_paths(self, subject: WordSubject, route: Route) -> Sequence[str] | Absent:
-        """All that fits the path of a way, in natural order."""
+        """Return all paths that match the path of a route, in natural order."""
         sources = self.follow_relations(subject, route)
         if isinstance(sources, Absent):
             return sources
@@ -60,9 +60,9 @@ class RouteReader:
         return sorted(paths, key=make_sort_key)
 
     def read_file(self, path: str) -> str | Absent:
-        """Of a link the name of what it leads to, of a directory its name, of a file its text, if it has any.
+        """Return the target name of a link, the name of a directory, or the text of a file, if it has any.
 
-        Of /dev only names are told, of what leads out nothing.
+        For /dev it is only the name of the node. A path that leads out is absent.
         """
         if path.startswith("/dev/"):
             self.cache.paths.add(path)
@@ -88,7 +88,7 @@ class RouteReader:
         return text
 
     def _follow_single(self, subject: WordSubject, route: Route) -> WordSubject | Absent:
-        """The one thing at the end of relations none of which is a `many`."""
+        """Return the one subject at the end of relations without a list relation."""
         for relation in route.relations:
             target = relation.follow(self.cache, subject)
             if isinstance(target, Absent):
@@ -99,7 +99,10 @@ class RouteReader:
         return subject
 
     def _expand(self, subject: WordSubject, route: Route) -> Iterator[str | tuple[str, Absent]]:
-        """What fits the path of a way, in no order; where something new that fits can come is a place to watch."""
+        """Yield the paths that match a route, in no order.
+
+        The paths where new matches can appear are added to the cache.
+        """
         base = "" if route.absolute else subject.directory
         if route.is_list:
             self.cache.paths.update(self._list_watch_paths(base, route.path))
@@ -130,17 +133,17 @@ class RouteReader:
         return self.cache.read_properties(subject.directory).get(name)
 
     def _list_watch_paths(self, base: str, components: Sequence[str]) -> Iterator[str]:
-        """Where something can come that fits a path; of a directory below /dev also what to watch it by."""
+        """Yield the paths where a new match can appear. For a directory below /dev also the path to watch."""
         index = next((index for index, part in enumerate(components) if is_glob(part)), len(components) - 1)
         if base and not index:
-            return  # the thing's own directory is a place already
+            return  # the directory of the subject is already in the paths
         directory = "/".join((base, *components[:index])) or "/"
         yield self._find_nearest(directory)
         if not base and components[0] == "dev":
             yield f"{directory}/{components[index]}"
 
     def _find_nearest(self, directory: str) -> str:
-        """The canonical path of a directory, or of the nearest above it that is there."""
+        """Return the canonical path of a directory, or of the nearest existing one above it."""
         while isinstance(real_path := self.cache.root.resolve(directory), Absent):
             directory = directory.rpartition("/")[0]
         return real_path

@@ -1,4 +1,4 @@
-"""What a source kind is: one module of this package with these names in it."""
+"""The interface of a source kind: one module of this package with these names in it."""
 
 from __future__ import annotations
 
@@ -13,16 +13,18 @@ from agent.scanners.word_table import WordTable
 
 
 class SourceListing(NamedTuple):
-    """What one source sees: its devices in natural order of name, and what it did not take for one."""
+    """The result of one source: its devices in natural order of name, and the skipped paths."""
 
     devices: tuple[HostDevice, ...] = ()
     skipped_paths: tuple[SkippedPath, ...] = ()
 
 
 class Scanner(Protocol):
-    """A kind of source.
+    """A source kind.
 
-    KIND: its name in `source`. DEFAULT_IDS: texts of `id` where an entry says none, best first. TABLE: its words.
+    KIND: its name in `source`.
+    DEFAULT_IDS: templates of `id` for an entry without one, best first.
+    TABLE: its words.
     """
 
     KIND: str
@@ -30,16 +32,19 @@ class Scanner(Protocol):
     TABLE: WordTable
 
     def scan(self, root: Root, source: Source, previous: SourceListing, dirty_set: DirtySet) -> SourceListing:
-        """What is there now. What cannot be listed keeps its devices of `previous`, with an oddity that says so.
+        """Return the current listing. If a list cannot be read, its devices of `previous` stay, with a skipped path.
 
-        `touched` is everything, or what may differ from `previous`; the answer is the same either way.
+        dirty_set: everything, or what may differ from `previous`. The result is the same in both cases.
         """
 
     def is_affected(self, source: Source, previous: SourceListing, dirty_set: DirtySet) -> bool:
-        """Whether a touched path or subsystem can change what the source sees. Asked of all at each event."""
+        """Return whether a dirty path or subsystem can change the listing of the source.
+
+        Called for all sources at each event.
+        """
 
     def is_same_device(self, root: Root, device: HostDevice) -> bool:
-        """Whether what stands at the device's place now is the very thing that was listed. Reads no attribute."""
+        """Return whether the device at this path is still the listed one. No attribute is read."""
 
     def list_directories(self, root: Root, source: Source, listing: SourceListing) -> frozenset[str]:
-        """The directories in which devices of this source come and go without an event of the kernel's."""
+        """Return the directories in which devices of this source appear and disappear without a kernel event."""

@@ -1,4 +1,4 @@
-"""The kinds of source: every module of this package that says it is one (`KIND`). Nothing else names them."""
+"""The source kinds: every module of this package with a `KIND`. No other code lists them."""
 
 from __future__ import annotations
 
@@ -32,9 +32,10 @@ __all__ = [
 
 
 class WordType(Struct):
-    """What a word is before it is read; `many` is a list, for which there are list tests only.
+    """The type of a word before it is read.
 
-    table: it is several things, and this is the table of their words.
+    is_list: the value is a list, for which there are list tests only.
+    table: the name of the word table, if the word is a list of subjects.
     """
 
     kind: ValueType
@@ -42,7 +43,7 @@ class WordType(Struct):
     table: str = ""
 
 
-_READERS = {"full_rescan", "host_reader", "source_kinds"}  # they read the catalog, so it cannot import them
+_READERS = {"full_rescan", "host_reader", "source_kinds"}  # these modules import this one
 
 
 def _find_kinds() -> Mapping[str, Scanner]:
@@ -55,11 +56,11 @@ KINDS: Mapping[str, Scanner] = _find_kinds()
 
 
 def get_word_type(kind: str, written: str) -> WordType:
-    """The type of a word or path of a source kind, or of the things of a table.
+    """Return the type of a word or path of a source kind, or of a word table.
 
     Raises:
-        UnknownWord: it has none such.
-        agent.core.language.glob.PatternError: a glob in a path that is none.
+        UnknownWordError: the source kind has no such word.
+        agent.core.language.glob.PatternError: a glob in the path is malformed.
     """
     route = word_route.parse_route(KINDS[kind].TABLE if kind in KINDS else word_route.TABLES[kind], written)
     is_subject_list = route.is_list and route.word is None and not route.property and not route.path
@@ -67,19 +68,20 @@ def get_word_type(kind: str, written: str) -> WordType:
 
 
 def list_words(kind: str) -> tuple[str, ...]:
-    """All words that stand by themselves for a source kind, sorted."""
+    """Return all words of a source kind that need no argument, sorted."""
     return word_route.list_choices(KINDS[kind].TABLE)
 
 
 def get_default_ids(kind: str) -> tuple[str, ...]:
-    """The texts of `id` where an entry says none, best first; empty if it must say one."""
+    """Return the templates of `id` for an entry without one, best first; empty if the entry must have one."""
     return KINDS[kind].DEFAULT_IDS
 
 
 def list_devices(root: Root, sources: Iterable[Source], previous: Listing | None, dirty_set: DirtySet) -> Listing:
-    """What the sources see now; those that nothing touched concerns are taken over. One that fails, fails alone.
+    """Return the listing of the sources. Sources that nothing dirty affects keep their previous one. Each one fails
+    alone.
 
-    However many of them look into one directory, it is listed once.
+    A directory is listed once, also if several sources read it.
     """
     with root.list_once():
         return _scan_sources(root, sources, previous, dirty_set)
@@ -111,12 +113,12 @@ def _scan_sources(root: Root, sources: Iterable[Source], previous: Listing | Non
 
 
 def is_same_device(root: Root, device: HostDevice) -> bool:
-    """Whether what stands at a device's place now is the very thing that was listed."""
+    """Return whether the device at this path is still the listed one."""
     return KINDS[device.source].is_same_device(root, device)
 
 
 def list_watched_directories(root: Root, sources: Iterable[Source]) -> frozenset[str]:
-    """The directories to watch by inotify for sources of which nothing is known yet."""
+    """Return the directories to watch by inotify for sources that are not listed yet."""
     return frozenset().union(
         *(KINDS[source.kind].list_directories(root, source, SourceListing()) for source in sources)
     )

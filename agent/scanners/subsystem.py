@@ -1,4 +1,4 @@
-"""Source `subsystem`: every device of a class or bus of the kernel; and how its like sees one device."""
+"""Source `subsystem`: every device of a class or bus of the kernel. Other sources use its device factory."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from agent.scanners.subsystem_listing import (
 from agent.scanners.word_table import LookCache, make_table
 
 KIND = "subsystem"
-DEFAULT_IDS: tuple[str, ...] = ()  # no word of every class lasts: the entry has to say
+DEFAULT_IDS: tuple[str, ...] = ()  # no word is stable in every class: the entry must have an `id`
 TABLE = make_table("subsystem")
 
-LocationFunction = Callable[[LookCache, str, str], str]  # of a directory and a name: where the device sits
+LocationFunction = Callable[[LookCache, str, str], str]  # returns the location for a directory and a name
 DeviceFilter = Callable[[LookCache, str, str], bool]
 
 
 def make_device_factory(
     kind: str, subsystem: str, locate: LocationFunction | None = None, is_included: DeviceFilter = lambda *_: True
 ) -> DeviceFactory:
-    """How one device of a subsystem is seen by a source of that kind.
+    """Return the function that makes a device of a subsystem for sources of this kind.
 
-    place: where a device sits, as the source says it; else by its position and its name without numbers.
-    wanted: whether a device of the subsystem is one of the source, asked once of each.
+    locate: returns the location of a device. The default is its bus path and its name without numbers.
+    is_included: whether the source includes a device of the subsystem, called once for each.
     """
 
     def make(
@@ -47,7 +47,7 @@ def make_device_factory(
             and not root.prefix
             and root.read_directory_instance_id(previous.directory) == previous.instance_id.partition(" ")[0]
         ):
-            return previous  # the kernel gives no inode of sysfs twice, and lists no two by one name
+            return previous  # the kernel uses no sysfs inode twice, and lists each name once
         directory = root.resolve_device(path)
         if isinstance(directory, Absent):
             return SkippedPath(path, directory.reason)
@@ -55,7 +55,7 @@ def make_device_factory(
         if not inode:
             return (
                 None if root.exists(directory) else SkippedPath(path, DISAPPEARED_REASON)
-            )  # a class has attributes too
+            )  # a class has attributes too, which are no devices
         if not is_included(cache, directory, name):
             return None
         properties = read_uevent(root, directory)
@@ -78,7 +78,7 @@ def make_device_factory(
 def make_scanner(
     kind: str, subsystem: str, locate: LocationFunction | None = None, is_included: DeviceFilter = lambda *_: True
 ) -> ScannerFunctions:
-    """How a source is looked at that is named after what it sees of one subsystem."""
+    """Return the scanner functions of a source whose kind is named after its devices in one subsystem."""
     make = make_device_factory(kind, subsystem, locate, is_included)
     return make_scanner_functions(lambda _: subsystem, lambda _: make)
 

@@ -1,4 +1,4 @@
-"""What the kernel lists in one directory, of a class or of a bus: how every source does that sees such devices."""
+"""The list of a class or bus in one directory of the kernel, for every source that reads such a list."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from agent.scanners.word_table import PCI_ADDRESS, LookCache
 
 DISAPPEARED_REASON = "went while it was looked at"
 
-_DIRTY_LIMIT = 16  # touched paths up to which their names alone are looked at again; above, everything costs less
+_DIRTY_LIMIT = 16  # dirty paths up to which only their names are read again; with more, a full list costs less
 
 
-# What stands at a path of the list: a device, an oddity, or nothing that counts. The mapping has those of before by
-# path, for what need not be made anew.
+# Makes the device at a path of the list, a skipped path, or nothing. The mapping has the previous devices by name:
+# an unchanged one is used again.
 DeviceFactory = Callable[[LookCache, str, Mapping[str, HostDevice]], HostDevice | SkippedPath | None]
 
 
@@ -38,7 +38,7 @@ class ScannerFunctions(NamedTuple):
 def make_scanner_functions(
     get_subsystem: Callable[[Source], str], get_factory: Callable[[Source], DeviceFactory]
 ) -> ScannerFunctions:
-    """How a source is looked at that sees the devices of a subsystem, one by one."""
+    """Return the scanner functions of a source that makes the devices of a subsystem one by one."""
 
     def scan(root: Root, source: Source, previous: SourceListing, dirty_set: DirtySet) -> SourceListing:
         return _scan(root, get_subsystem(source), previous, dirty_set, get_factory(source))
@@ -55,12 +55,12 @@ def make_scanner_functions(
 
 
 def get_list_paths(subsystem: str) -> tuple[str, str]:
-    """Where the kernel lists the devices; a class goes before a bus of the same name."""
+    """Return the directories where the kernel lists the devices. A class has priority over a bus of the same name."""
     return f"/sys/class/{subsystem}", f"/sys/bus/{subsystem}/devices"
 
 
 def may_have_changed(subsystem: str, dirty_set: DirtySet) -> bool:
-    """Whether devices of a subsystem may have come or gone."""
+    """Return whether devices of a subsystem may have been added or removed."""
     return (
         dirty_set.is_full_rescan
         or subsystem in dirty_set.subsystems
@@ -69,17 +69,17 @@ def may_have_changed(subsystem: str, dirty_set: DirtySet) -> bool:
 
 
 def list_watched_directories(root: Root, subsystem: str) -> frozenset[str]:
-    """Of a tree on disk the directories that are listed; the kernel tells by its own events."""
+    """Return the list directories of a tree on disk. Empty for the real host, where the kernel sends events."""
     return frozenset(get_list_paths(subsystem) if root.prefix else ())
 
 
 def is_same_device(root: Root, device: HostDevice) -> bool:
-    """See `Scanner.same`: its directory in sysfs was not made anew."""
+    """See `Scanner.is_same_device`: its directory in sysfs was not created again."""
     return root.read_instance_id(device.directory) == device.instance_id.partition(" ")[0]
 
 
 def make_device_key(cache: LookCache, directory: str) -> str:
-    """What a device is known by, whichever source sees it."""
+    """Return the device key, equal for all sources."""
     name = directory.rpartition("/")[2]
     if PCI_ADDRESS.fullmatch(name) and cache.read_link_name(f"{directory}/subsystem") == "pci":
         return make_pci_key(name)
@@ -87,7 +87,7 @@ def make_device_key(cache: LookCache, directory: str) -> str:
 
 
 def list_names(root: Root, subsystem: str, previous: SourceListing) -> tuple[str, tuple[str, ...]] | SourceListing:
-    """Where the devices of a subsystem are listed, and their names; or what is seen where that cannot be said."""
+    """Return the list directory of a subsystem and the names in it, or the whole listing if they cannot be read."""
     list_paths = get_list_paths(subsystem)
     list_path = next((list_path for list_path in list_paths if root.is_directory(list_path)), list_paths[0])
     names = root.list_names(list_path)
@@ -121,7 +121,7 @@ def _scan(
 def _rescan_names(
     cache: LookCache, subsystem: str, previous: SourceListing, dirty_names: Iterable[str], make: DeviceFactory
 ) -> SourceListing:
-    """What is seen when only some names are looked at again."""
+    """Return the listing with only some names read again."""
     previous_devices = {
         name: device for name in dirty_names if (device := _find_named(previous.devices, name)) is not None
     }
@@ -148,7 +148,7 @@ def _rescan_names(
             new_devices.append(current)
     dirty_paths = {f"{list_path}/{name}" for list_path in list_paths for name in dirty_names}
     unchanged = [skipped_path for skipped_path in previous.skipped_paths if skipped_path.path not in dirty_paths]
-    # That the subsystem is not there at all is known only by listing it.
+    # Only a list of the directory shows that the whole subsystem is missing.
     all_skipped = tuple(sorted([*unchanged, *skipped_paths], key=lambda skipped_path: natural_key(skipped_path.path)))
     if not new_devices and removed_names.isdisjoint(previous_devices):
         return previous if all_skipped == previous.skipped_paths else SourceListing(previous.devices, all_skipped)
@@ -161,13 +161,13 @@ def _rescan_names(
 
 
 def _find_named(devices: Sequence[HostDevice], name: str) -> HostDevice | None:
-    """The one of that name among devices in natural order of name."""
+    """Return the device with this name among devices in natural order of name."""
     index = bisect_left(devices, natural_key(name), key=lambda device: natural_key(device.name))
     return devices[index] if index < len(devices) and devices[index].name == name else None
 
 
 def _find_dirty_names(subsystem: str, previous: SourceListing, dirty_set: DirtySet) -> frozenset[str] | None:
-    """The names that may lead elsewhere than before; None: any may."""
+    """Return the names that may have another device now. None: any name may."""
     if dirty_set.is_full_rescan or not previous.devices or len(dirty_set.paths) > _DIRTY_LIMIT:
         return None
     list_paths = get_list_paths(subsystem)

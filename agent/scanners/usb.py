@@ -1,4 +1,4 @@
-"""Source `usb`: every USB device; no hub, root hub or interface."""
+"""Source `usb`: every USB device except hubs, root hubs and interfaces."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from agent.scanners.usb_words import USB
 from agent.scanners.word_table import LookCache
 
 KIND = "usb"
-# The number of a bus, with which a port begins, is dealt anew at each boot where there are several controllers. The
-# place says which controller it is; on one of these, ports of its slow and its fast bus may be called alike.
+# A port begins with the number of its bus. With several controllers, bus numbers can differ after each boot. The
+# location names the controller. On one controller, ports of its slow and fast bus may have the same name.
 DEFAULT_IDS: tuple[str, ...] = (
     "{vendor}:{product}-{serial}",
     "{vendor}:{product}@{path_id}",
@@ -22,13 +22,16 @@ _HUB = "09"  # bDeviceClass of hubs (USB 2.0, 11.23.1)
 
 
 def _is_device(cache: LookCache, directory: str, name: str) -> bool:
-    if ":" in name or not name[:1].isdecimal():  # an interface; usbN, the hub that is the host's controller
+    if ":" in name or not name[:1].isdecimal():  # an interface; or usbN, the root hub of the controller
         return False
     return cache.read_text(f"{directory}/bDeviceClass") != _HUB
 
 
 def _build_location(cache: LookCache, directory: str, name: str) -> str:
-    """The ports on the way from the controller. One controller has two buses, with ports of the same numbers."""
+    """Return the ports from the controller to the device.
+
+    One controller has two buses, with ports of the same numbers.
+    """
     bus_path = build_bus_path(cache, directory)
     if not bus_path:
         return name

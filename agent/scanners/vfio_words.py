@@ -1,7 +1,7 @@
-"""Words of what VFIO hands a function out by: its group's node, or its own with iommufd.
+"""Words of the VFIO nodes of a function: the node of its group, or its own node with iommufd.
 
-Kernel ABI: Documentation/driver-api/vfio.rst. A node is told only where it really stands: a kernel without
-CONFIG_VFIO_DEVICE_CDEV makes the directory `vfio-dev` and no node for it.
+Kernel ABI: Documentation/driver-api/vfio.rst. The value is a node that exists: a kernel without CONFIG_VFIO_DEVICE_CDEV
+creates the directory `vfio-dev` and no node for it.
 """
 
 from __future__ import annotations

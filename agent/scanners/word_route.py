@@ -1,4 +1,4 @@
-"""How a word or path as written leads to what is read: through which relations, and to which word or file."""
+"""The route of a word or path: its relations, and the word or file at its end."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class UnknownWordError(ValueError):
     """A word that no table has.
 
     Args:
-        word: as written, whole.
-        table: what lacks it, as a person says it: the source's kind, or the relations so far (`pf.netdev`).
-        choices: what may stand there.
-        segment: the piece that is unknown.
+        word: the complete word as written.
+        table: the table without the word, as users know it: the source kind, or the relations so far (`pf.netdev`).
+        choices: the words that are possible there.
+        segment: the unknown part.
     """
 
     def __init__(self, word: str, table: str, choices: Iterable[str], segment: str) -> None:
@@ -48,10 +48,11 @@ class UnknownWordError(ValueError):
 
 
 class Route(Struct):
-    """What to do to learn a fact of a thing.
+    """The steps to a fact of a subject.
 
-    relations: to follow first, in order. Then one of: `word` to read; `property` of udev; `path`, components of a
-    file below the thing's directory, or below / if `absolute`; or nothing, and the fact is the thing's name.
+    relations: the relations to follow first, in order. After them the route has one of: `word` to read, `property` of
+        udev, `path`, or nothing. With nothing the fact is the name of the subject.
+    path: components of a file below the directory of the subject, or below / if `absolute`.
     """
 
     kind: ValueType = ValueType.TEXT
@@ -64,11 +65,11 @@ class Route(Struct):
 
 
 def parse_route(start: WordTable, written: str) -> Route:
-    """The way that a word or path means for things of the table `start`.
+    """Parse a word or path for subjects of the table `start`.
 
     Raises:
-        UnknownWord: a piece of it is in no table.
-        PatternError: a glob in a path that is none.
+        UnknownWordError: a part of it is in no table.
+        PatternError: a glob in the path is malformed.
     """
     if "/" in written:
         return _parse_path_route(start, written)
@@ -96,7 +97,7 @@ def parse_route(start: WordTable, written: str) -> Route:
 
 
 def list_choices(table: WordTable) -> tuple[str, ...]:
-    """All that may be said of things of a table."""
+    """Return all words and relations of the subjects of a table."""
     names = {*table.words, *table.relations}
     return tuple(sorted(names | {*EVERY.words, *EVERY.relations, "udev"} if table.device else names))
 

@@ -1,4 +1,4 @@
-"""The form of the word tables, and `Sight`: what words are read through in one look."""
+"""The word tables, and `LookCache`: the cache of host reads in one look."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from agent.host.root import Root
 T = TypeVar("T")
 
 EMPTY = Absent("the file is empty")
-PCI_ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")  # as sysfs writes it; VMD: wide domains
+PCI_ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")  # the format of sysfs; VMD has longer domains
 
 
 class WordSubject(Struct):
-    """Something that has words: a device by its canonical directory, or a node that sysfs does not know.
+    """A subject of words: a device by its canonical directory, or a node that sysfs does not know.
 
-    table: the name of its table. node: its device node as found; empty where the directory tells.
+    table: the name of its word table.
+    node: the path of its device node. Empty if the directory gives it.
     """
 
     table: str
@@ -32,14 +33,14 @@ class WordSubject(Struct):
 
     @property
     def cache_key(self) -> tuple[str, str]:
-        """What it is remembered under."""
+        """The key of its cached results."""
         return self.table, self.directory or self.node
 
 
 class Word(Struct):
-    """A fact: its type, what it means to a person, where the kernel says it, and how it is read.
+    """A word: its type, its meaning for users, its source in the kernel, and the function that reads it.
 
-    at_hand: of a device with a known node it needs nothing but names below /dev, so that no hardware is waited for.
+    is_in_memory: for a device with a known node it needs only names below /dev, so that it never waits for hardware.
     """
 
     name: str
@@ -52,7 +53,7 @@ class Word(Struct):
 
 
 class Relation(Struct):
-    """A way to one other thing with a table of words, or (`many`) to several."""
+    """A relation to one other subject with a word table, or to several (`is_list`)."""
 
     name: str
     table: str
@@ -63,7 +64,7 @@ class Relation(Struct):
 
 
 class WordTable(Struct):
-    """The words of one kind of thing. `device`: it also has those of every device."""
+    """The words of one kind of subject. `device`: it also has the words of every device."""
 
     name: str
     words: Mapping[str, Word]
@@ -72,7 +73,7 @@ class WordTable(Struct):
 
 
 def make_table(name: str, *entries: Word | Relation, device: bool = True) -> WordTable:
-    """A table of these words and relations."""
+    """Return a table of these words and relations."""
     return WordTable(
         name,
         {entry.name: entry for entry in entries if isinstance(entry, Word)},
@@ -82,7 +83,7 @@ def make_table(name: str, *entries: Word | Relation, device: bool = True) -> Wor
 
 
 def make_attribute(name: str, kind: ValueType, about: str, file: str = "") -> Word:
-    """A word that is one file of the device's directory."""
+    """Return a word whose value is one file in the directory of the device."""
     file = file or name
     parse = get_kernel_parser(kind)
 
@@ -97,10 +98,10 @@ def make_attribute(name: str, kind: ValueType, about: str, file: str = "") -> Wo
 
 
 class LookCache:
-    """What is remembered within one look, so that each thing is read once whoever asks.
+    """Cache of host reads within one look, so that each file is read once.
 
-    places: collects where the facts now being read come from; whoever asks puts a set of its own here.
-    nodes: those that were asked for by path.
+    paths: collects the paths that the current facts come from. The caller replaces it by its own set.
+    nodes: the nodes that were read by path.
     """
 
     def __init__(self, root: Root) -> None:
@@ -112,7 +113,7 @@ class LookCache:
         self._links: dict[str, str | Absent] = {}
 
     def get_or_read(self, category: str, object_name: str, read: Callable[[], T]) -> T:
-        """What `read` says, asked the first time only for this `what` of that `of`."""
+        """Return the result of `read`, which is called only the first time for this category and object."""
         key = (category, object_name)
         if key in self._results:
             cached_result: T = self._results[key]
@@ -121,43 +122,43 @@ class LookCache:
         return result
 
     def read_text(self, path: str) -> str | Absent:
-        """What a file says."""
+        """Return the text of a file."""
         text = self._texts.get(path)
         if text is None:
             text = self._texts[path] = self.root.read(path)
         return text
 
     def read_value(self, kind: ValueType, path: str) -> Scalar | Absent:
-        """What a file says, as a value of that kind."""
+        """Return the text of a file as a value of that type."""
         text = self.read_text(path)
         if isinstance(text, Absent):
             return text
         return parse_kernel_text(kind, text) if text else EMPTY
 
     def read_link_name(self, path: str) -> str | Absent:
-        """The name of what a link leads to."""
+        """Return the last part of a link target."""
         target = self._links.get(path)
         if target is None:
             target = self._links[path] = self.root.read_link_name(path)
         return target
 
     def find_node(self, path: str) -> DeviceNode | Absent:
-        """The device node that a path leads to."""
+        """Return the device node that a path leads to."""
         if path not in self.nodes:
             self.nodes[path] = self.root.find_node(path)
         return self.nodes[path]
 
     def list_names(self, directory: str) -> tuple[str, ...]:
-        """What is in a directory; nothing if it is not there."""
+        """Return the names in a directory; empty if it does not exist."""
         names = self.get_or_read("names", directory, lambda: self.root.list_names(directory))
         return () if isinstance(names, Absent) else names
 
     def read_properties(self, directory: str) -> udev.UdevProperties:
-        """The udev properties of a device."""
+        """Return the udev properties of a device."""
         return self.get_or_read("properties", directory, lambda: udev.read_properties(self.root, directory))
 
     def find_numa_node(self, directory: str) -> int | Absent:
-        """The NUMA node of a device: its own, else the nearest ancestor's; -1 and nodes that are none say nothing."""
+        """Return the NUMA node of a device or of the nearest one above. -1 and unknown nodes do not count."""
         if not directory.startswith("/sys/devices/"):
             return Absent("no device above it says one")
         return self.get_or_read("numa", directory, lambda: self._read_numa_node(directory))
