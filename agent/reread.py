@@ -145,13 +145,13 @@ def _anew(
     first = facts[candidate.device.key]
     group = candidate.group
     fact = wrap_single_member(first) if group is None else make_member_facts(spec.group or Grouping(), group, facts)
-    by_each = [] if group is None else [(host, fact.replace_first(facts[host.key])) for host in group.members]
+    by_each = [] if group is None else [(host, fact.replace_id_member(facts[host.key])) for host in group.members]
     # What is listed Healthy had its id from these words.
     lead = next(
         (one for one in facts.values() if one.device.location == device.id_location),
         None if device.id_location else first,
     )
-    texts = [text.write(fact.replace_first(lead)) for text in spec.id]
+    texts = [text.write(fact.replace_id_member(lead)) for text in spec.id]
     ids = {clean_id(text, spec.suffix_length) for text in texts if not isinstance(text, Absent)}
     is_it = not asked.known or device.id in ids or (lead is None and candidate.has_id_of(device))
     all_words = [fact, *(one for _, one in by_each)]

@@ -236,11 +236,11 @@ def test_clauses_are_asked_of_members_and_of_what_they_lead_to():
     assert facts.follow_relation("gone.ports") == Absent("there is no gone")
     assert facts.follow_relation("members.bad").unreadable
     assert (
-        facts.replace_first(None).follow_relation("ports")
-        == facts.replace_first(None)("serial")
+        facts.replace_id_member(None).follow_relation("ports")
+        == facts.replace_id_member(None)("serial")
         == Absent("it is gone")
     )
-    assert facts.replace_first(None)("dongle.serial") == "A"
+    assert facts.replace_id_member(None)("dongle.serial") == "A"
 
 
 def test_a_look_asks_of_each_device_the_same_however_many_there_are_and_an_event_of_its_group_alone():

@@ -51,16 +51,16 @@ Affinity: TypeAlias = Scalar | tuple[Scalar, ...] | PciePath | LinkDistances | N
 
 def compute_affinities(spec: ResourceSpec, facts: Facts, numa: tuple[int, ...]) -> tuple[Affinity, ...]:
     """What a device is preferred by, one for each of the entry's rules; `facts` are of its first host device."""
-    return tuple(_trait(rule, facts, numa) for rule in spec.prefer)
+    return tuple(_compute_affinity(rule, facts, numa) for rule in spec.prefer)
 
 
-def _trait(rule: WordRule | DistanceRule, facts: Facts, numa: tuple[int, ...]) -> Affinity:
+def _compute_affinity(rule: WordRule | DistanceRule, facts: Facts, numa: tuple[int, ...]) -> Affinity:
     if isinstance(rule, WordRule):
-        said = facts(rule.word)
-        return None if isinstance(said, Absent) else said
+        value = facts(rule.word)
+        return None if isinstance(value, Absent) else value
     if rule.links is None:
-        return PciePath(_ancestry(facts), numa)
-    return _scored(rule.links, facts) if isinstance(rule.links, Scores) else _linked(rule.links, facts)
+        return PciePath(_find_device_path(facts), numa)
+    return _read_scores(rule.links, facts) if isinstance(rule.links, Scores) else _measure_links(rule.links, facts)
 
 
 def find_pci_path(directory: str) -> tuple[str, ...]:
@@ -68,63 +68,63 @@ def find_pci_path(directory: str) -> tuple[str, ...]:
     steps = directory.split("/")
     if steps[1:3] != ["sys", "devices"]:
         return ()
-    found: list[str] = []
+    path_steps: list[str] = []
     for step in steps[3:]:
         if _STEP.fullmatch(step):
-            found.append(step)
-        elif found:
+            path_steps.append(step)
+        elif path_steps:
             break
-    return tuple(found)
+    return tuple(path_steps)
 
 
-def _ancestry(facts: Facts) -> tuple[str, ...]:
+def _find_device_path(facts: Facts) -> tuple[str, ...]:
     """Where the device sits; one that is in no such place, where the first of its partners does that is."""
-    here = find_pci_path(facts.device.directory)
-    ends = () if here else facts.list_dependencies().values()
-    return here or next((there for end in ends if (there := find_pci_path(end.directory))), ())
+    own_path = find_pci_path(facts.device.directory)
+    dependencies = () if own_path else facts.list_dependencies().values()
+    return own_path or next((path for dependency in dependencies if (path := find_pci_path(dependency.directory))), ())
 
 
-def _linked(links: Links, facts: Facts) -> LinkDistances:
-    name = _name(facts(links.device_word), links.kind)
-    far: dict[Scalar | None, int] = {}
+def _measure_links(links: Links, facts: Facts) -> LinkDistances:
+    name = _make_end_name(facts(links.device_word), links.kind)
+    distances: dict[Scalar | None, int] = {}
     for link in links.directory.list_directories(facts):
-        words = link.add_derived_words(links.derived_words)
-        other = _name(words(links.link_word), links.kind)
-        cost = _cost(links.cost, None if links.cost.word is None else words(links.cost.word))
-        if other is not None and cost is not None:
-            far[other] = min(cost, far.get(other, cost))
-    return LinkDistances(name, far)
+        link_facts = link.add_derived_words(links.derived_words)
+        end_name = _make_end_name(link_facts(links.link_word), links.kind)
+        cost = _find_cost(links.cost, None if links.cost.word is None else link_facts(links.cost.word))
+        if end_name is not None and cost is not None:
+            distances[end_name] = min(cost, distances.get(end_name, cost))
+    return LinkDistances(name, distances)
 
 
-def _scored(scores: Scores, facts: Facts) -> LinkDistances:
+def _read_scores(scores: Scores, facts: Facts) -> LinkDistances:
     """By the lines of a file: what one says of a pair it says both ways."""
-    name = _name(facts(scores.device_word), scores.kind)
-    far: dict[Scalar | None, int] = {}
+    name = _make_end_name(facts(scores.device_word), scores.kind)
+    distances: dict[Scalar | None, int] = {}
     text = facts.reader.read_text(scores.file)
     for line in () if isinstance(text, Absent) or name is None else text.splitlines():
-        said = line.partition("#")[0].split()
-        if len(said) != 3:  # one, other, score
+        fields = line.partition("#")[0].split()
+        if len(fields) != 3:  # one, other, score
             continue
-        one, other = (_name(parse_kernel_text(scores.kind, end), scores.kind) for end in said[:2])
-        there = other if one == name else one if other == name else None
-        cost = _score(said[2]) if scores.cost is None else _cost(scores.cost, said[2])
-        if there is not None and cost is not None:
-            far[there] = min(cost, far.get(there, cost))
-    return LinkDistances(name, far)
+        first_end, second_end = (_make_end_name(parse_kernel_text(scores.kind, end), scores.kind) for end in fields[:2])
+        other_end = second_end if first_end == name else first_end if second_end == name else None
+        cost = _parse_score(fields[2]) if scores.cost is None else _find_cost(scores.cost, fields[2])
+        if other_end is not None and cost is not None:
+            distances[other_end] = min(cost, distances.get(other_end, cost))
+    return LinkDistances(name, distances)
 
 
-def _name(said: object, kind: ValueType) -> Scalar | None:
-    return make_comparable(kind, said) if isinstance(said, (str, int)) else None
+def _make_end_name(value: object, kind: ValueType) -> Scalar | None:
+    return make_comparable(kind, value) if isinstance(value, (str, int)) else None
 
 
-def _score(text: str) -> int | None:
+def _parse_score(text: str) -> int | None:
     score = parse_kernel_text(ValueType.INT, text)
     return score if isinstance(score, int) else None
 
 
-def _cost(cost: Cost, said: object) -> int | None:
-    if isinstance(said, (str, int)):
-        exact = cost.exact.get(canonicalize(cost.kind, said))
+def _find_cost(cost: Cost, value: object) -> int | None:
+    if isinstance(value, (str, int)):
+        exact = cost.exact.get(canonicalize(cost.kind, value))
         if exact is not None:
             return exact
     return cost.default

@@ -127,22 +127,22 @@ class Candidate(Struct):
 
         That is the id by the words of the member that gave it, if that is there.
         """
-        lead = self.member_ids.get(device.id_location or device.location)
-        if lead is not None:
-            return device.id in lead.ids
+        member = self.member_ids.get(device.id_location or device.location)
+        if member is not None:
+            return device.id in member.ids
         return device.id in self.ids or any(pattern.matches(device.id) for pattern in self.ids_without_member)
 
     def may_get_id_of(self, device: Device) -> bool:
         """Whether that could be its id although no alternative says so now: no word that is there contradicts it."""
-        lead = self.member_ids.get(device.id_location or device.location)
-        possible = self.possible_ids if lead is None else lead.possible_ids
-        return any(pattern.matches(device.id) for pattern in possible)
+        member = self.member_ids.get(device.id_location or device.location)
+        possible_ids = self.possible_ids if member is None else member.possible_ids
+        return any(pattern.matches(device.id) for pattern in possible_ids)
 
 
 def make_candidate(
     spec: ResourceSpec,
     device: HostDevice,
-    fact: PartnerFacts,
+    facts: PartnerFacts,
     host_paths: HostPaths,
     *,
     entry: int = 0,
@@ -153,137 +153,145 @@ def make_candidate(
     entry: its number. gate: why it is not to offer anything now.
     """
     ids: dict[str, None] = {}
-    by_name: set[str] = set()
-    unnamed = ""
-    possible: list[Glob] = []
-    pending = False
-    names = _NAMES.union(word for word, _ in device.captures)
-    for text in spec.id:
-        written = text.write(fact)
-        if isinstance(written, str) and written and not pending:
-            ids[clean_id(written, spec.suffix_length)] = None
-            if device.node and all(slot.word in names for slot in text.slots):
-                by_name.add(clean_id(written, spec.suffix_length))
+    ids_from_name: set[str] = set()
+    missing_id_reason = ""
+    possible_ids: list[Glob] = []
+    is_pending = False
+    name_words = _NAMES.union(word for word, _ in device.captures)
+    for template in spec.id:
+        id_text = template.write(facts)
+        if isinstance(id_text, str) and id_text and not is_pending:
+            ids[clean_id(id_text, spec.suffix_length)] = None
+            if device.node and all(slot.word in name_words for slot in template.slots):
+                ids_from_name.add(clean_id(id_text, spec.suffix_length))
             continue
-        unnamed = unnamed or (written.reason if isinstance(written, Absent) else f"{text.source} is empty")
-        pending = pending or (isinstance(written, Absent) and written.pending)
-        possible.append(make_id_glob(text, fact))
-    name = spec.name if spec.name_template is None else format_resource_name(spec.name_template, fact)
-    shares = _shares(spec, fact)
-    waits = inactive_reason or find_not_ready_reason(spec.wait, fact)
+        missing_id_reason = missing_id_reason or (
+            id_text.reason if isinstance(id_text, Absent) else f"{template.source} is empty"
+        )
+        is_pending = is_pending or (isinstance(id_text, Absent) and id_text.pending)
+        possible_ids.append(make_id_glob(template, facts))
+    name = spec.name if spec.name_template is None else format_resource_name(spec.name_template, facts)
+    shares = _count_shares(spec, facts)
+    not_ready_reason = inactive_reason or find_not_ready_reason(spec.wait, facts)
     if isinstance(name, Absent):
-        waits = waits or f"it has no name: {name.reason}"
+        not_ready_reason = not_ready_reason or f"it has no name: {name.reason}"
     if isinstance(shares, Absent):
-        waits = waits or f"replicas: {shares.reason}"
-    nodes, fault = _nodes(spec.nodes, fact, host_paths)
-    faults = [fault, *_mount_faults(spec.mounts, fact, host_paths), *_cdi_faults(spec.cdi, fact, host_paths)]
-    faults += [Reason.of(doubt) for _, doubt in find_possible_gives((*spec.env, *spec.annotations), fact)]
+        not_ready_reason = not_ready_reason or f"replicas: {shares.reason}"
+    nodes, node_reason = _find_nodes(spec.nodes, facts, host_paths)
+    unhealthy_reasons = [
+        node_reason,
+        *_find_mount_reasons(spec.mounts, facts, host_paths),
+        *_find_cdi_reasons(spec.cdi, facts, host_paths),
+    ]
+    unhealthy_reasons += [Reason.of(doubt) for _, doubt in find_possible_gives((*spec.env, *spec.annotations), facts)]
     return Candidate(
-        resource=spec.name if waits or isinstance(name, Absent) else name,
+        resource=spec.name if not_ready_reason or isinstance(name, Absent) else name,
         device=device,
         ids=tuple(ids),
-        missing_id_reason=unnamed,
-        numa=_topology(spec, fact),
+        missing_id_reason=missing_id_reason,
+        numa=_find_numa_nodes(spec, facts),
         nodes=nodes,
-        unhealthy_reason=next(filter(None, faults), NO_REASON),
-        possible_ids=tuple(possible),
-        not_ready_reason=waits,
+        unhealthy_reason=next(filter(None, unhealthy_reasons), NO_REASON),
+        possible_ids=tuple(possible_ids),
+        not_ready_reason=not_ready_reason,
         entry=entry,
         written_name=spec.written_name,
         shares=UNKNOWN_SHARES if isinstance(shares, Absent) else shares,
         share_suffix=spec.share_suffix,
-        check_results=tuple(run_checks(spec.name, spec.checks, spec.joins, device, fact)),
+        check_results=tuple(run_checks(spec.name, spec.checks, spec.joins, device, facts)),
         dependents=tuple(
-            collect_partner_conditions(spec.partner_conditions, spec.partner_joins, spec.joins, device, fact)
+            collect_partner_conditions(spec.partner_conditions, spec.partner_joins, spec.joins, device, facts)
         ),
-        exclusive_keys=_shuts(spec, device, fact),
-        moved_words=tuple(word for word in spec.moved_words or () if not isinstance(fact(word), Absent)),
-        ids_from_name=frozenset(by_name),
+        exclusive_keys=_find_exclusive_keys(spec, device, facts),
+        moved_words=tuple(word for word in spec.moved_words or () if not isinstance(facts(word), Absent)),
+        ids_from_name=frozenset(ids_from_name),
     )
 
 
-def _shares(spec: ResourceSpec, fact: FactReader) -> int | Absent | None:
+def _count_shares(spec: ResourceSpec, facts: FactReader) -> int | Absent | None:
     """Into how many it is divided; absent where the word is, or where nothing is said for what it says."""
-    by = spec.share_map
-    if by is None:
+    share_map = spec.share_map
+    if share_map is None:
         return spec.shares
-    value = fact(by.word)
+    value = facts(share_map.word)
     if isinstance(value, Absent):
-        return value.prefix_reason(by.word)
-    said = format_scalar(value) if not isinstance(value, tuple) else ""
-    count = by.find_count(said)
-    return Absent(f"the map has nothing for {by.word} = {said}") if count is None else count
+        return value.prefix_reason(share_map.word)
+    text = format_scalar(value) if not isinstance(value, tuple) else ""
+    count = share_map.find_count(text)
+    return Absent(f"the map has nothing for {share_map.word} = {text}") if count is None else count
 
 
-def _shuts(spec: ResourceSpec, device: HostDevice, fact: Knowledge) -> tuple[str, ...]:
+def _find_exclusive_keys(spec: ResourceSpec, device: HostDevice, facts: Knowledge) -> tuple[str, ...]:
     """The keys of the others of its IOMMU group, if VFIO hands it out: to one user the group as a whole, or not."""
-    if not any(find_possible_gives(spec.vfio, fact)):
+    if not any(find_possible_gives(spec.vfio, facts)):
         return ()
-    members = fact("iommu.members")
-    names = map(format_scalar, members) if isinstance(members, tuple) else ()
-    return tuple(key for key in map(make_pci_key, names) if key != device.key)
+    members = facts("iommu.members")
+    addresses = map(format_scalar, members) if isinstance(members, tuple) else ()
+    return tuple(key for key in map(make_pci_key, addresses) if key != device.key)
 
 
-def _topology(spec: ResourceSpec, fact: FactReader) -> tuple[int, ...]:
+def _find_numa_nodes(spec: ResourceSpec, facts: FactReader) -> tuple[int, ...]:
     if not isinstance(spec.topology, str):
         return spec.topology
-    numa = fact(spec.topology)
+    numa = facts(spec.topology)
     return (numa,) if isinstance(numa, int) and numa >= 0 else ()
 
 
-def make_id_glob(text: Template, fact: FactReader) -> Glob:
+def make_id_glob(template: Template, facts: FactReader) -> Glob:
     """The ids that a text could be if its absent words said anything at all."""
     parts: list[str] = []
-    for piece in text.pieces:
-        written = piece if isinstance(piece, str) else Template(text.source, (piece,)).write(fact)
-        part = escape_glob(clean_id(written)) if isinstance(written, str) and written else "*"
+    for piece in template.pieces:
+        text = piece if isinstance(piece, str) else Template(template.source, (piece,)).write(facts)
+        part = escape_glob(clean_id(text)) if isinstance(text, str) and text else "*"
         if part != "*" or parts[-1:] != ["*"]:
             parts.append(part)
     return parse("".join(parts))
 
 
-def _nodes(gives: Sequence[NodeGive], fact: Knowledge, standing: HostPaths) -> tuple[tuple[DeviceNode, ...], Reason]:
+def _find_nodes(
+    gives: Sequence[NodeGive], facts: Knowledge, host_paths: HostPaths
+) -> tuple[tuple[DeviceNode, ...], Reason]:
     """The nodes that are there, and why those are not that have to be."""
-    found: dict[str, DeviceNode] = {}
-    fault = NO_REASON
-    for give, doubt in find_possible_gives(gives, fact):
-        fault = fault or Reason.of(doubt)
-        paths = give.path.write_paths(fact)
+    nodes: dict[str, DeviceNode] = {}
+    reason = NO_REASON
+    for give, doubt in find_possible_gives(gives, facts):
+        reason = reason or Reason.of(doubt)
+        paths = give.path.write_paths(facts)
         if isinstance(paths, Absent):
-            fault = fault or (NO_REASON if give.optional else Reason.of(f"node {give.name}: {paths.reason}"))
+            reason = reason or (NO_REASON if give.optional else Reason.of(f"node {give.name}: {paths.reason}"))
             continue
         for path in paths:
-            there = standing.find_node(path)
-            if isinstance(there, DeviceNode):
-                found[there.path] = there
+            node = host_paths.find_node(path)
+            if isinstance(node, DeviceNode):
+                nodes[node.path] = node
             elif not give.optional:
-                fault = fault or Reason.of(f"{path}: {there.reason}", path=path)
-    return tuple(found.values()), fault
+                reason = reason or Reason.of(f"{path}: {node.reason}", path=path)
+    return tuple(nodes.values()), reason
 
 
-def _mount_faults(gives: Sequence[MountGive], fact: Knowledge, standing: HostPaths) -> Iterator[Reason]:
+def _find_mount_reasons(gives: Sequence[MountGive], facts: Knowledge, host_paths: HostPaths) -> Iterator[Reason]:
     """Why mounts that have to be there are not. Those that need not be are looked at too: they may come."""
-    for give, doubt in find_possible_gives(gives, fact):
+    for give, doubt in find_possible_gives(gives, facts):
         yield Reason.of(doubt)
-        patterns = give.path.write_paths(fact, glob=True)
+        patterns = give.path.write_paths(facts, glob=True)
         if isinstance(patterns, Absent):
             yield NO_REASON if give.optional else Reason.of(f"mount {give.name}: {patterns.reason}")
             continue
         for pattern in patterns:
-            there = standing.find_paths(pattern)
-            if isinstance(there, Absent) and not give.optional:
-                yield Reason.of(f"{pattern}: {there.reason}", path=pattern)
+            found_paths = host_paths.find_paths(pattern)
+            if isinstance(found_paths, Absent) and not give.optional:
+                yield Reason.of(f"{pattern}: {found_paths.reason}", path=pattern)
 
 
-def _cdi_faults(gives: Sequence[CdiGive], fact: Knowledge, standing: HostPaths) -> Iterator[Reason]:
+def _find_cdi_reasons(gives: Sequence[CdiGive], facts: Knowledge, host_paths: HostPaths) -> Iterator[Reason]:
     """Why CDI devices cannot be named: no runtime creates a container for one that is in no spec."""
-    for give, doubt in find_possible_gives(gives, fact):
+    for give, doubt in find_possible_gives(gives, facts):
         yield Reason.of(doubt)
-        names = give.name.write_all(fact)
+        names = give.name.write_all(facts)
         if isinstance(names, Absent):
             yield Reason.of(f"cdi {give.key}: {names.reason}")
             continue
         for name in names:
-            spec = name if give.unchecked and is_qualified_name(name) else standing.find_cdi_spec(name)
+            spec = name if give.unchecked and is_qualified_name(name) else host_paths.find_cdi_spec(name)
             if isinstance(spec, Absent):
                 yield Reason.of(f"{name} {spec.reason}")

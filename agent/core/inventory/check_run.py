@@ -36,20 +36,22 @@ def run_checks(
     """What each check of an entry, or of a class, says of a device."""
     for check in checks:
         # Of one that is not there nothing is known, and of its health neither.
-        behind = _behind(check.partner_joins, joins, facts)
-        if behind:
-            said, read = CheckResult(CheckVerdict.IGNORED), read_inputs(check, facts)
-            of = DeviceCheckResult(entry, check, device.key, device.location, said, partners=behind, inputs=read)
+        partners = _find_partners(check.partner_joins, joins, facts)
+        if partners:
+            result, inputs = CheckResult(CheckVerdict.IGNORED), read_inputs(check, facts)
+            device_result = DeviceCheckResult(
+                entry, check, device.key, device.location, result, partners=partners, inputs=inputs
+            )
             yield resolve_partners(
-                of, {}
+                device_result, {}
             )  # as it is if all are well: for people, and for who listens to the kernel log
         else:
             yield DeviceCheckResult(entry, check, device.key, device.location, check.evaluate(facts))
 
 
 def collect_partner_conditions(
-    hinges: Iterable[PartnerCondition],
-    given: Iterable[str],
+    partner_conditions: Iterable[PartnerCondition],
+    partner_joins: Iterable[str],
     joins: Iterable[Join],
     device: HostDevice,
     facts: PartnerFacts,
@@ -58,28 +60,33 @@ def collect_partner_conditions(
 
     given: the names of the joins of whose partners' health it is spoken where something is given.
     """
-    for hinge in hinges:
-        behind = _behind(hinge.partner_joins, joins, facts)
-        yield PartnerDependent(device.key, behind, (hinge.clause, copy_facts((hinge.clause,), facts)))
-    if behind := _behind(given, joins, facts):
-        yield PartnerDependent(device.key, behind)
+    for condition in partner_conditions:
+        partners = _find_partners(condition.partner_joins, joins, facts)
+        yield PartnerDependent(device.key, partners, (condition.clause, copy_facts((condition.clause,), facts)))
+    if partners := _find_partners(partner_joins, joins, facts):
+        yield PartnerDependent(device.key, partners)
 
 
-def _behind(names: Iterable[str], joins: Iterable[Join], facts: PartnerFacts) -> tuple[PartnerResults, ...]:
+def _find_partners(names: Iterable[str], joins: Iterable[Join], facts: PartnerFacts) -> tuple[PartnerResults, ...]:
     """The partners that are there of these joins."""
-    wanted = frozenset(names)
-    found = (_partner(join, facts) for join in joins if join.name in wanted) if wanted else ()
-    return tuple(one for one in found if one is not None)
+    join_names = frozenset(names)
+    partners = (_find_partner(join, facts) for join in joins if join.name in join_names) if join_names else ()
+    return tuple(partner for partner in partners if partner is not None)
 
 
-def _partner(join: Join, facts: PartnerFacts) -> PartnerResults | None:
+def _find_partner(join: Join, facts: PartnerFacts) -> PartnerResults | None:
     partner = facts.find_partner(join)
-    cared = join.pool.partner_checks
-    if isinstance(partner, Absent) or cared is None:
+    partner_checks = join.pool.partner_checks
+    if isinstance(partner, Absent) or partner_checks is None:
         return None
-    waits = find_failed_precondition(cared, partner) or find_not_ready_reason(cared.wait, partner)
+    not_ready_reason = find_failed_precondition(partner_checks, partner) or find_not_ready_reason(
+        partner_checks.wait, partner
+    )
     joins, device = join.pool.joins, partner.device
-    said = tuple(run_checks(cared.name, cared.checks, joins, device, partner))
+    check_results = tuple(run_checks(partner_checks.name, partner_checks.checks, joins, device, partner))
     return PartnerResults(
-        join.name, waits, said, tuple(collect_partner_conditions(cared.partner_conditions, (), joins, device, partner))
+        join.name,
+        not_ready_reason,
+        check_results,
+        tuple(collect_partner_conditions(partner_checks.partner_conditions, (), joins, device, partner)),
     )

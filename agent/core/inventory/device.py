@@ -132,8 +132,8 @@ class Device(Struct):
         """Where it was, first the place of the host device that gave the id."""
         if not self.members and not self.missing_members:
             return (self.location,)
-        others = (member.location for member in (*self.members, *self.missing_members))
-        return tuple(dict.fromkeys((self.id_location or self.location, self.location, *others)))
+        member_locations = (member.location for member in (*self.members, *self.missing_members))
+        return tuple(dict.fromkeys((self.id_location or self.location, self.location, *member_locations)))
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -218,9 +218,9 @@ def count_ids(devices: Sequence[Device]) -> int:
 
 def split_share(id: str) -> tuple[ShareBase, int | None]:  # noqa: A002  the API's own word
     """An id of the kubelet's as the form of its device and the number of the share; None for an id that has none."""
-    base, mark, rest = id.rpartition(SHARE_MARK)
-    word = rest.rstrip("0123456789")
-    number = rest[len(word) :]
+    base, mark, ending = id.rpartition(SHARE_MARK)
+    word = ending.rstrip("0123456789")
+    number = ending[len(word) :]
     if mark and (not word or word[0].isalpha()) and 0 < len(number) <= SHARE_DIGITS and number == str(int(number)):
         return (base, mark + word), int(number)
     return (id, ""), None
@@ -233,10 +233,10 @@ def make_list_sort_key(device: Device) -> tuple[str, str, int]:
 
 def make_unhealthy(device: Device, reason: str, absent_since: float | None) -> Device:
     """The same device, Unhealthy for that reason and gone since then; itself if it is so already."""
-    why = Reason.of(reason)
-    if (device.health, device.reason, device.absent_since) == (Health.UNHEALTHY, why, absent_since):
+    new_reason = Reason.of(reason)
+    if (device.health, device.reason, device.absent_since) == (Health.UNHEALTHY, new_reason, absent_since):
         return device
-    return replace(device, health=Health.UNHEALTHY, reason=why, absent_since=absent_since)
+    return replace(device, health=Health.UNHEALTHY, reason=new_reason, absent_since=absent_since)
 
 
 def compute_device_bytes(id_length: int, numa_nodes: int = 0) -> int:

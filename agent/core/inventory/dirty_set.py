@@ -40,18 +40,20 @@ class DirtySet(Struct):
     @property
     def all_paths(self) -> frozenset[str]:
         """The paths, and where the kernel lists the devices of the subsystems."""
-        listed = (f"/sys/{place}" for name in self.subsystems for place in (f"class/{name}", f"bus/{name}/devices"))
+        listed = (
+            f"/sys/{directory}" for name in self.subsystems for directory in (f"class/{name}", f"bus/{name}/devices")
+        )
         return self.paths.union(listed)
 
-    def overlaps(self, places: Iterable[str]) -> bool:
+    def overlaps(self, paths: Iterable[str]) -> bool:
         """Whether one of the places is a touched one, lies above one or below one."""
         if self.is_full_rescan:
             return True
-        touched = self.all_paths
-        above = {parent for path in touched for parent in _parents(path)}
+        dirty_paths = self.all_paths
+        parents = {parent for dirty_path in dirty_paths for parent in _parents(dirty_path)}
         return any(
-            place in touched or place in above or any(parent in touched for parent in _parents(place))
-            for place in places
+            path in dirty_paths or path in parents or any(parent in dirty_paths for parent in _parents(path))
+            for path in paths
         )
 
 
@@ -72,47 +74,47 @@ class PathIndex:
     def __init__(self) -> None:
         self.watched_directories: set[str] = set()
         self._keys: dict[str, set[str]] = {}
-        self._sorted: list[str] = []
+        self._sorted_paths: list[str] = []
 
-    def add(self, key: str, places: Iterable[str]) -> None:
+    def add(self, key: str, paths: Iterable[str]) -> None:
         """The sighting of that key rests on these places."""
-        for place in places:
-            name = place.rstrip("/")
-            if name and place != name:
+        for path in paths:
+            name = path.rstrip("/")
+            if name and path != name:
                 self.watched_directories.add(name)
             if name not in self._keys:
                 self._keys[name] = set()
-                if self._sorted:
-                    insort(self._sorted, name)
-                if place == name and not _told_otherwise(name):
+                if self._sorted_paths:
+                    insort(self._sorted_paths, name)
+                if path == name and not _has_kernel_events(name):
                     self.watched_directories.add(name.rpartition("/")[0] or "/")
             self._keys[name].add(key)
 
-    def get_keys(self, place: str) -> frozenset[str]:
+    def get_keys(self, path: str) -> frozenset[str]:
         """The sightings that rest on a place, or did in an earlier look."""
-        return frozenset(self._keys.get(place, ()))
+        return frozenset(self._keys.get(path, ()))
 
-    def has_keys_below(self, place: str) -> bool:
+    def has_keys_below(self, path: str) -> bool:
         """Whether a sighting rests on what is below a place."""
-        self._sorted = self._sorted or sorted(self._keys)
-        first, last = (bisect_left(self._sorted, place + end) for end in "/0")
-        return first < last
+        self._sorted_paths = self._sorted_paths or sorted(self._keys)
+        start, stop = (bisect_left(self._sorted_paths, path + end) for end in "/0")
+        return start < stop
 
-    def find_dirty_keys(self, touched: DirtySet) -> set[str]:
+    def find_dirty_keys(self, dirty_set: DirtySet) -> set[str]:
         """The sightings that `touched` concerns (see `Touched.concerns`)."""
-        self._sorted = self._sorted or sorted(self._keys)
-        found: set[str] = set()
-        for path in touched.all_paths:
-            for place in (path, *_parents(path)):
-                found |= self._keys.get(place, set())
-            first, last = (bisect_left(self._sorted, path + end) for end in "/0")  # "0" comes after "/"
-            found.update(*(self._keys[place] for place in self._sorted[first:last]))
-        return found
+        self._sorted_paths = self._sorted_paths or sorted(self._keys)
+        keys: set[str] = set()
+        for path in dirty_set.all_paths:
+            for indexed_path in (path, *_parents(path)):
+                keys |= self._keys.get(indexed_path, set())
+            start, stop = (bisect_left(self._sorted_paths, path + end) for end in "/0")  # "0" comes after "/"
+            keys.update(*(self._keys[indexed_path] for indexed_path in self._sorted_paths[start:stop]))
+        return keys
 
 
-def _told_otherwise(place: str) -> bool:
+def _has_kernel_events(path: str) -> bool:
     """Whether the kernel's events tell of what happens to a place, or nothing does; or it is an inquiry."""
-    return not place.startswith("/") or place in {"", "/dev"} or f"{place}/".startswith(("/sys/", "/proc/"))
+    return not path.startswith("/") or path in {"", "/dev"} or f"{path}/".startswith(("/sys/", "/proc/"))
 
 
 def _parents(path: str) -> Iterator[str]:

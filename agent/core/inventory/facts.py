@@ -15,7 +15,7 @@ from agent.core.inventory.partner_words import PartnerWord
 from agent.core.language.glob import Glob
 from agent.core.language.value import Absent, Scalar, Value
 
-_NOT_TAKEN = Absent("the pattern that it fits does not take it")
+_NOT_CAPTURED = Absent("the pattern that it fits does not take it")
 
 
 class Reader(HostPaths, Protocol):
@@ -87,7 +87,16 @@ class Facts:
     ends: the other devices that these facts rest on, by key; what the reader consulted for them counts for this one.
     """
 
-    __slots__ = ("_finder", "_own", "_partners", "_said", "device", "pool", "reader", "related_devices")
+    __slots__ = (
+        "_derived_words",
+        "_partner_finder",
+        "_partners",
+        "_values",
+        "device",
+        "pool",
+        "reader",
+        "related_devices",
+    )
 
     def __init__(
         self,
@@ -99,67 +108,67 @@ class Facts:
         """`spec`: whose own words there are: an entry's, those of a pool of partners, or of nobody."""
         self.device = device
         self.pool = spec if isinstance(spec, PartnerPool) else None
-        self._finder = partner_finder
+        self._partner_finder = partner_finder
         self._partners: dict[int, Facts | Absent] = {}  # by the identity of the join: to compare two costs more
         self.reader = reader
-        self._own: Mapping[str, DerivedWord] = spec.derived_words if spec else {}
-        self._said: dict[str, Value | Absent] = {}
+        self._derived_words: Mapping[str, DerivedWord] = spec.derived_words if spec else {}
+        self._values: dict[str, Value | Absent] = {}
         self.related_devices: dict[str, HostDevice] = {}
 
     def __call__(self, word: str) -> Value | Absent:
         """What a word or path says."""
-        own = self._own.get(word)
-        if own is None:
+        derived_word = self._derived_words.get(word)
+        if derived_word is None:
             return self.reader.read_fact(self.device, word)
-        said = self._said.get(word)
-        if said is None:
-            said = self._said[word] = own.compute_value(self)
-        return said
+        value = self._values.get(word)
+        if value is None:
+            value = self._values[word] = derived_word.compute_value(self)
+        return value
 
     def find_partner(self, join: Join) -> Facts | Absent:
         """The facts of the device that a join means."""
-        known = self._partners.get(id(join))
-        if known is None:
-            known = self._partners[id(join)] = self._finder.find_partner(join, self)
-        return known
+        partner = self._partners.get(id(join))
+        if partner is None:
+            partner = self._partners[id(join)] = self._partner_finder.find_partner(join, self)
+        return partner
 
     def get_unhealthy_reason(self, join: Join) -> str | Absent:
         """Why the partner is ill that a join means."""
-        return self._finder.get_unhealthy_reason(join, self)
+        return self._partner_finder.get_unhealthy_reason(join, self)
 
     def list_dependencies(self) -> dict[str, HostDevice]:
         """The other devices that these facts rest on, by key: ends of relations, partners, and what those rest on."""
-        found = dict(self.related_devices)
+        dependencies = dict(self.related_devices)
         for partner in self._partners.values():
             if isinstance(partner, Facts):
-                found[partner.device.key] = partner.device
-                found.update(partner.list_dependencies())
-        return found
+                dependencies[partner.device.key] = partner.device
+                dependencies.update(partner.list_dependencies())
+        return dependencies
 
     def find_related_devices(self, word: str) -> tuple[HostDevice, ...] | Absent:
         """What a relation or a many leads to."""
-        found = self.reader.find_related_devices(self.device, word)
-        if not isinstance(found, Absent):
-            self.related_devices.update((end.key, end) for end in found)
-        return found
+        devices = self.reader.find_related_devices(self.device, word)
+        if not isinstance(devices, Absent):
+            self.related_devices.update((end.key, end) for end in devices)
+        return devices
 
     def get_captured(self, word: str) -> Value | Absent:
         """What the source's pattern took for a word; another of its patterns may have fitted."""
-        return next((taken for name, taken in self.device.captures if name == word), _NOT_TAKEN)
+        return next((value for name, value in self.device.captures if name == word), _NOT_CAPTURED)
 
     def follow_relation(self, word: str) -> tuple[Facts, ...] | Absent:
         """What the words of its table say of each thing that a many leads to."""
-        own = self._own.get(word)
-        if isinstance(own, PartnerWord):
-            partner = self.find_partner(own.join)
-            return partner if isinstance(partner, Absent) else partner.follow_relation(own.word)
-        found = self.find_related_devices(word)
-        if isinstance(found, Absent):
-            return found
-        each = tuple(Facts(None, end, self.reader) for end in found)
-        for facts in each:
+        derived_word = self._derived_words.get(word)
+        if isinstance(derived_word, PartnerWord):
+            partner = self.find_partner(derived_word.join)
+            return partner if isinstance(partner, Absent) else partner.follow_relation(derived_word.word)
+        devices = self.find_related_devices(word)
+        if isinstance(devices, Absent):
+            return devices
+        related_facts = tuple(Facts(None, end, self.reader) for end in devices)
+        for facts in related_facts:
             facts.related_devices = self.related_devices
-        return each
+        return related_facts
 
     def get_query_result(self, inquiry: Query) -> QueryResult:
         """What is known of an inquiry about it."""
@@ -179,13 +188,13 @@ class Facts:
 
     def list_directories(self, path: str) -> tuple[Facts, ...]:
         """The directories that fit a path, each a thing of its own; none where that cannot be told."""
-        there = self.reader.list_directories(self.device, path)
-        found = () if isinstance(there, Absent) else there
-        self.related_devices.update((end.key, end) for end in found)
-        return tuple(Facts(None, end, self.reader) for end in found)
+        result = self.reader.list_directories(self.device, path)
+        directories = () if isinstance(result, Absent) else result
+        self.related_devices.update((directory.key, directory) for directory in directories)
+        return tuple(Facts(None, directory, self.reader) for directory in directories)
 
-    def add_derived_words(self, own: Mapping[str, DerivedWord]) -> Facts:
+    def add_derived_words(self, derived_words: Mapping[str, DerivedWord]) -> Facts:
         """The same thing, with words of its own."""
         facts = Facts(None, self.device, self.reader)
-        facts._own = own
+        facts._derived_words = derived_words
         return facts

@@ -15,15 +15,15 @@ from agent.core.inventory.member_facts import MemberFacts
 from agent.core.reason import NO_REASON, Reason
 from agent.core.struct import replace
 
-_SHOWN = 3  # strangers that are named
+_MAX_NAMES = 3  # strangers that are named
 
 
 def make_group_candidate(
     spec: ResourceSpec,
     group: Group,
     facts: Mapping[str, Facts],
-    make: Callable[[HostDevice, MemberFacts], Candidate],
-    owner: Callable[[HostDevice], str],
+    make_member_candidate: Callable[[HostDevice, MemberFacts], Candidate],
+    describe_owner: Callable[[HostDevice], str],
 ) -> Candidate:
     """What the entry makes of a group.
 
@@ -31,39 +31,56 @@ def make_group_candidate(
         spec: the entry, which has a `group`.
         group: the host devices.
         facts: of each member, by key.
-        make: what it would make of one member by itself, that one's words standing for the device.
-        owner: says who has a stranger.
+        make_member_candidate: what it would make of one member by itself, that one's words standing for the device.
+        describe_owner: says who has a stranger.
     """
     grouping = spec.group or Grouping()
-    words = make_member_facts(grouping, group, facts)
-    made = {device.key: make(device, words.replace_first(facts[device.key])) for device in group.members}
-    first, *others = (made[device.key] for device in group.matched_members)
-    part_of = {device.key: name for name, found in group.named_members.items() for device in found}
-    nodes = {node.path: node for one in made.values() for node in one.nodes}
-    unfit = _unfit(grouping, group)
-    faults = (*map(Reason.of, _strangers(group, owner)), *(one.unhealthy_reason for one in (first, *others)))
+    member_facts = make_member_facts(grouping, group, facts)
+    candidates = {
+        device.key: make_member_candidate(device, member_facts.replace_id_member(facts[device.key]))
+        for device in group.members
+    }
+    id_candidate, *other_candidates = (candidates[device.key] for device in group.matched_members)
+    member_names = {device.key: name for name, devices in group.named_members.items() for device in devices}
+    nodes = {node.path: node for candidate in candidates.values() for node in candidate.nodes}
+    not_ready_reason = _find_member_fault(grouping, group)
+    unhealthy_reasons = (
+        *map(Reason.of, _describe_foreign_members(group, describe_owner)),
+        *(candidate.unhealthy_reason for candidate in (id_candidate, *other_candidates)),
+    )
     return replace(
-        first,
-        resource=spec.name if unfit else first.resource,
-        numa=tuple(sorted({numa for one in made.values() for numa in one.numa})),
+        id_candidate,
+        resource=spec.name if not_ready_reason else id_candidate.resource,
+        numa=tuple(sorted({numa for candidate in candidates.values() for numa in candidate.numa})),
         nodes=tuple(nodes.values()),
-        unhealthy_reason=next(filter(None, faults), NO_REASON),
-        not_ready_reason=unfit or first.not_ready_reason,
+        unhealthy_reason=next(filter(None, unhealthy_reasons), NO_REASON),
+        not_ready_reason=not_ready_reason or id_candidate.not_ready_reason,
         grouping=grouping,
         group=group,
         members=tuple(
-            Member(device.location, device.key, device.instance_id, device.name, part_of.get(device.key, ""))
+            Member(device.location, device.key, device.instance_id, device.name, member_names.get(device.key, ""))
             for device in group.members
         ),
-        member_ids={one.device.location: MemberIds(one.ids, one.possible_ids) for one in (first, *others)},
-        ids_without_member=tuple(make_id_glob(text, words.replace_first(None)) for text in spec.id),
-        check_results=_checked(list(made.values())),
+        member_ids={
+            candidate.device.location: MemberIds(candidate.ids, candidate.possible_ids)
+            for candidate in (id_candidate, *other_candidates)
+        },
+        ids_without_member=tuple(make_id_glob(text, member_facts.replace_id_member(None)) for text in spec.id),
+        check_results=_collect_check_results(list(candidates.values())),
         dependents=(
-            *first.dependents,
-            *(one for of in made.values() if of is not first for one in of.dependents if one.wait is None),
+            *id_candidate.dependents,
+            *(
+                dependent
+                for candidate in candidates.values()
+                if candidate is not id_candidate
+                for dependent in candidate.dependents
+                if dependent.wait is None
+            ),
         ),
         exclusive_keys=tuple(
-            dict.fromkeys(key for one in made.values() for key in one.exclusive_keys if key not in made)
+            dict.fromkeys(
+                key for candidate in candidates.values() for key in candidate.exclusive_keys if key not in candidates
+            )
         ),
     )
 
@@ -71,39 +88,43 @@ def make_group_candidate(
 def make_member_facts(grouping: Grouping, group: Group, facts: Mapping[str, Facts]) -> MemberFacts:
     """The words of a group, by its first matching member."""
 
-    def of(devices: Sequence[HostDevice]) -> list[Facts]:
+    def get_facts(devices: Sequence[HostDevice]) -> list[Facts]:
         return [facts[device.key] for device in devices]
 
-    parts = {name: of(group.named_members.get(name, ()))[:1] for name in grouping.member_clauses}
+    named_facts = {name: get_facts(group.named_members.get(name, ()))[:1] for name in grouping.member_clauses}
     return MemberFacts(
         facts[group.matched_members[0].key],
-        of(group.members),
-        of(group.matched_members),
-        {name: found[0] if found else None for name, found in parts.items()},
+        get_facts(group.members),
+        get_facts(group.matched_members),
+        {name: member_facts[0] if member_facts else None for name, member_facts in named_facts.items()},
     )
 
 
-def _checked(made: Sequence[Candidate]) -> tuple[DeviceCheckResult, ...]:
+def _collect_check_results(candidates: Sequence[Candidate]) -> tuple[DeviceCheckResult, ...]:
     """What each check says of each member; whose it is, if there are several."""
-    if len(made) == 1:
-        return made[0].check_results
-    by_check = zip(*(one.check_results for one in made), strict=True)
-    return tuple(one._replace(member=of.device.name) for each in by_check for of, one in zip(made, each, strict=True))
+    if len(candidates) == 1:
+        return candidates[0].check_results
+    by_check = zip(*(candidate.check_results for candidate in candidates), strict=True)
+    return tuple(
+        result._replace(member=candidate.device.name)
+        for results in by_check
+        for candidate, result in zip(candidates, results, strict=True)
+    )
 
 
-def _unfit(grouping: Grouping, group: Group) -> str:
+def _find_member_fault(grouping: Grouping, group: Group) -> str:
     """Why the parts do not make a device; empty if they do."""
     for name in grouping.member_clauses:
-        found = group.named_members.get(name, ())
-        if not found:
+        devices = group.named_members.get(name, ())
+        if not devices:
             return f"there is no {name}"
-        if len(found) > 1:
-            names = " and ".join(device.name for device in found[:_SHOWN])
+        if len(devices) > 1:
+            names = " and ".join(device.name for device in devices[:_MAX_NAMES])
             say = "" if grouping.words else "; say in group.by what keeps them apart"
             return f"{names} are both {name}{say}"
     return ""
 
 
-def _strangers(group: Group, owner: Callable[[HostDevice], str]) -> list[str]:
-    said = [f"{device.name} {owner(device)}" for device in group.foreign_members[:_SHOWN]]
-    return [", ".join(said)] if said else []
+def _describe_foreign_members(group: Group, describe_owner: Callable[[HostDevice], str]) -> list[str]:
+    descriptions = [f"{device.name} {describe_owner(device)}" for device in group.foreign_members[:_MAX_NAMES]]
+    return [", ".join(descriptions)] if descriptions else []

@@ -70,123 +70,133 @@ class Groups(Struct):
 
 def build_groups(
     groupings: Mapping[int, Grouping],
-    now: Mapping[str, MatchOutcome],
+    outcomes: Mapping[str, MatchOutcome],
     previous: Groups,
-    before: Mapping[str, MatchOutcome],
-    doubtful: Collection[str],
+    previous_outcomes: Mapping[str, MatchOutcome],
+    dirty_keys: Collection[str],
 ) -> tuple[Groups, set[str]]:
     """The groups as they are now, and the keys of all whose group was looked at again, or is none any more.
 
     Args:
         groupings: by number of the entry, in file order.
-        now: what each host device was judged to be, by key.
+        outcomes: what each host device was judged to be, by key.
         previous: the groups of the look before.
-        before: what that look judged.
-        doubtful: the keys of which `now` and `before` may differ.
+        previous_outcomes: what that look judged.
+        dirty_keys: the keys of which `now` and `before` may differ.
     """
-    groups, bonds = {**previous.groups}, {**previous.group_keys}
-    renewed: set[str] = set()
+    groups, key_indexes = {**previous.groups}, {**previous.group_keys}
+    changed_keys: set[str] = set()
     for entry, grouping in groupings.items():
-        old = bonds.get(entry, {})
-        new = bonds[entry] = _bonds(old, entry, before, now, doubtful)
-        concerned = {*doubtful, *renewed}
-        stirred = _reached(concerned, entry, before, old) | _reached(concerned, entry, now, new)
-        for key in stirred:
+        old_index = key_indexes.get(entry, {})
+        new_index = key_indexes[entry] = _update_index(old_index, entry, previous_outcomes, outcomes, dirty_keys)
+        start_keys = {*dirty_keys, *changed_keys}
+        reached_keys = _find_connected_keys(start_keys, entry, previous_outcomes, old_index) | _find_connected_keys(
+            start_keys, entry, outcomes, new_index
+        )
+        for key in reached_keys:
             group = previous.groups.get(key)
             if group is not None and group.entry == entry:
-                renewed.add(key)
+                changed_keys.add(key)
                 if groups.get(key) is group:
                     del groups[key]
-        earlier = {key for key in stirred if key in groups and groups[key].entry < entry}
-        mine = {key for key in stirred - earlier if _takes(now.get(key), entry)}
-        while mine:
-            first = next(iter(mine))
-            together = _reached((first,), entry, now, new, None if grouping.includes_unmatched else mine)
-            made = _group(entry, now, together & mine, together, earlier)
-            for member in made.members:
-                groups[member.key] = made
-                renewed.add(member.key)
-            mine -= together
-    return Groups(groups, bonds), renewed
+        earlier_keys = {key for key in reached_keys if key in groups and groups[key].entry < entry}
+        matched_keys = {key for key in reached_keys - earlier_keys if _is_taken(outcomes.get(key), entry)}
+        while matched_keys:
+            start_key = next(iter(matched_keys))
+            group_device_keys = _find_connected_keys(
+                (start_key,), entry, outcomes, new_index, None if grouping.includes_unmatched else matched_keys
+            )
+            new_group = _make_group(entry, outcomes, group_device_keys & matched_keys, group_device_keys, earlier_keys)
+            for member in new_group.members:
+                groups[member.key] = new_group
+                changed_keys.add(member.key)
+            matched_keys -= group_device_keys
+    return Groups(groups, key_indexes), changed_keys
 
 
-def _group(
-    entry: int, now: Mapping[str, MatchOutcome], matched: set[str], together: set[str], earlier: set[str]
+def _make_group(
+    entry: int,
+    outcomes: Mapping[str, MatchOutcome],
+    matched_keys: set[str],
+    device_keys: set[str],
+    earlier_keys: set[str],
 ) -> Group:
     """The group of all that are together."""
-    strangers = {key for key in together if key in earlier or _is_earlier(now[key], entry)}
-    parts: dict[str, list[HostDevice]] = {}
-    for device in _in_order(matched, entry, now):
-        if part := now[device.key].memberships[entry].member_name:
-            parts.setdefault(part, []).append(device)
+    foreign_keys = {key for key in device_keys if key in earlier_keys or _is_taken_earlier(outcomes[key], entry)}
+    named_members: dict[str, list[HostDevice]] = {}
+    for device in _sort_devices(matched_keys, entry, outcomes):
+        if part := outcomes[device.key].memberships[entry].member_name:
+            named_members.setdefault(part, []).append(device)
     return Group(
         entry,
-        _in_order(together - strangers, entry, now),
-        _in_order(matched, entry, now),
-        {name: tuple(found) for name, found in parts.items()},
-        _in_order(strangers, entry, now),
+        _sort_devices(device_keys - foreign_keys, entry, outcomes),
+        _sort_devices(matched_keys, entry, outcomes),
+        {name: tuple(devices) for name, devices in named_members.items()},
+        _sort_devices(foreign_keys, entry, outcomes),
     )
 
 
-def _takes(judged: MatchOutcome | None, entry: int) -> bool:
-    return judged is not None and judged.taking_entry == entry and not judged.is_undecided
+def _is_taken(outcome: MatchOutcome | None, entry: int) -> bool:
+    return outcome is not None and outcome.taking_entry == entry and not outcome.is_undecided
 
 
-def _is_earlier(judged: MatchOutcome, entry: int) -> bool:
-    return judged.taking_entry is not None and judged.taking_entry < entry
+def _is_taken_earlier(outcome: MatchOutcome, entry: int) -> bool:
+    return outcome.taking_entry is not None and outcome.taking_entry < entry
 
 
-def _in_order(keys: Iterable[str], entry: int, now: Mapping[str, MatchOutcome]) -> tuple[HostDevice, ...]:
+def _sort_devices(keys: Iterable[str], entry: int, outcomes: Mapping[str, MatchOutcome]) -> tuple[HostDevice, ...]:
     return tuple(
-        sorted((now[key].memberships[entry].device for key in keys), key=lambda device: make_sort_key(device.location))
+        sorted(
+            (outcomes[key].memberships[entry].device for key in keys), key=lambda device: make_sort_key(device.location)
+        )
     )
 
 
-def _bonds(
-    old: GroupKeyIndex,
+def _update_index(
+    old_index: GroupKeyIndex,
     entry: int,
-    before: Mapping[str, MatchOutcome],
-    now: Mapping[str, MatchOutcome],
-    doubtful: Iterable[str],
+    previous_outcomes: Mapping[str, MatchOutcome],
+    outcomes: Mapping[str, MatchOutcome],
+    dirty_keys: Iterable[str],
 ) -> GroupKeyIndex:
     """What ties all together now; the old one with what changed."""
     changed: dict[GroupKey, set[str]] = {}
-    for key in doubtful:
-        for tie in _ties(key, entry, before):
-            changed.setdefault(tie, {*old.get(tie, ())}).discard(key)
-        for tie in _ties(key, entry, now):
-            changed.setdefault(tie, {*old.get(tie, ())}).add(key)
-    now_tied = {**old, **{tie: frozenset(keys) for tie, keys in changed.items()}}
-    for tie in changed:
-        if not now_tied[tie]:
-            del now_tied[tie]
-    return now_tied
+    for key in dirty_keys:
+        for group_key in _get_group_keys(key, entry, previous_outcomes):
+            changed.setdefault(group_key, {*old_index.get(group_key, ())}).discard(key)
+        for group_key in _get_group_keys(key, entry, outcomes):
+            changed.setdefault(group_key, {*old_index.get(group_key, ())}).add(key)
+    index = {**old_index, **{group_key: frozenset(keys) for group_key, keys in changed.items()}}
+    for group_key in changed:
+        if not index[group_key]:
+            del index[group_key]
+    return index
 
 
-def _ties(key: str, entry: int, judged: Mapping[str, MatchOutcome]) -> tuple[GroupKey, ...]:
-    found = judged.get(key)
-    tied = None if found is None else found.memberships.get(entry)
-    return () if tied is None else tied.group_keys
+def _get_group_keys(key: str, entry: int, outcomes: Mapping[str, MatchOutcome]) -> tuple[GroupKey, ...]:
+    outcome = outcomes.get(key)
+    membership = None if outcome is None else outcome.memberships.get(entry)
+    return () if membership is None else membership.group_keys
 
 
-def _reached(
+def _find_connected_keys(
     keys: Iterable[str],
     entry: int,
-    judged: Mapping[str, MatchOutcome],
-    bonds: GroupKeyIndex,
-    within: Collection[str] | None = None,
+    outcomes: Mapping[str, MatchOutcome],
+    index: GroupKeyIndex,
+    allowed_keys: Collection[str] | None = None,
 ) -> set[str]:
     """All that are together with one of these, themselves included, as far as the entry's source sees them."""
-    reached: set[str] = set()
-    followed: set[GroupKey] = set()
-    ahead = [key for key in keys if key in judged and entry in judged[key].memberships]
-    while ahead:
-        key = ahead.pop()
-        if key in reached or (within is not None and key not in within):
+    connected_keys: set[str] = set()
+    followed_group_keys: set[GroupKey] = set()
+    pending_keys = [key for key in keys if key in outcomes and entry in outcomes[key].memberships]
+    while pending_keys:
+        key = pending_keys.pop()
+        if key in connected_keys or (allowed_keys is not None and key not in allowed_keys):
             continue
-        reached.add(key)
-        for tie in _ties(key, entry, judged):
-            if tie not in followed:
-                followed.add(tie)
-                ahead.extend(bonds[tie])
-    return reached
+        connected_keys.add(key)
+        for group_key in _get_group_keys(key, entry, outcomes):
+            if group_key not in followed_group_keys:
+                followed_group_keys.add(group_key)
+                pending_keys.extend(index[group_key])
+    return connected_keys

@@ -10,7 +10,7 @@ import re
 from typing import NamedTuple, Protocol
 
 _NUMBER = re.compile(r"[bc][0-9]+:[0-9]+")
-_LASTS = "node:"  # how the place of a node begins that sysfs tells
+_NODE_PREFIX = "node:"  # how the place of a node begins that sysfs tells
 
 
 class ObservedDevice(Protocol):
@@ -47,20 +47,20 @@ class Hardware(NamedTuple):
         return (self.key, self.node_number) if self.node_number else (self.key,)
 
 
-def identify_hardware(seen: ObservedDevice) -> Hardware:
+def identify_hardware(device: ObservedDevice) -> Hardware:
     """What tells this host device from others."""
-    if not is_device_node(seen):
-        return Hardware(seen.key)
-    number = seen.instance_id.partition(" ")[0]
-    seat = seen.location if seen.location.startswith(_LASTS) else ""
-    return Hardware(seen.key, seat, number if _NUMBER.fullmatch(number) else "")
+    if not is_device_node(device):
+        return Hardware(device.key)
+    number = device.instance_id.partition(" ")[0]
+    location = device.location if device.location.startswith(_NODE_PREFIX) else ""
+    return Hardware(device.key, location, number if _NUMBER.fullmatch(number) else "")
 
 
-def is_device_node(seen: ObservedDevice) -> bool:
+def is_device_node(device: ObservedDevice) -> bool:
     """Whether source `node` saw it, whose names are those of device nodes."""
-    return seen.location.startswith((_LASTS, "/"))
+    return device.location.startswith((_NODE_PREFIX, "/"))
 
 
-def get_key_without_number(seen: ObservedDevice) -> str:
+def get_key_without_number(device: ObservedDevice) -> str:
     """The key, unless it is the number of a node: then the path, which is no key of any device."""
-    return seen.location if seen.key.startswith(_LASTS) else seen.key
+    return device.location if device.key.startswith(_NODE_PREFIX) else device.key

@@ -32,30 +32,32 @@ class RecordingHostPaths:
     places: where the answers may change, as `Places` has them.
     """
 
-    def __init__(self, standing: HostPaths) -> None:
+    def __init__(self, host_paths: HostPaths) -> None:
         self.read_paths: frozenset[str] = frozenset()
-        self._standing = standing
+        self._host_paths = host_paths
 
     def find_node(self, path: str) -> DeviceNode | Absent:
         """See `Standing`."""
-        found = self._standing.find_node(path)
-        self.read_paths |= {path, found.path} if isinstance(found, DeviceNode) else {path}
-        return found
+        node = self._host_paths.find_node(path)
+        self.read_paths |= {path, node.path} if isinstance(node, DeviceNode) else {path}
+        return node
 
     def find_paths(self, pattern: str) -> tuple[MatchedPath, ...] | Absent:
         """See `Standing`."""
-        found = self._standing.find_paths(pattern)
-        path, whole = find_literal_prefix(pattern)
-        self.read_paths |= {path if whole else f"{path}/"}
-        self.read_paths |= {there.path for there in found} if isinstance(found, tuple) else set()
-        return found
+        matched_paths = self._host_paths.find_paths(pattern)
+        path, is_whole = find_literal_prefix(pattern)
+        self.read_paths |= {path if is_whole else f"{path}/"}
+        self.read_paths |= (
+            {matched_path.path for matched_path in matched_paths} if isinstance(matched_paths, tuple) else set()
+        )
+        return matched_paths
 
     def find_cdi_spec(self, name: str) -> str | Absent:
         """See `Standing`."""
         self.read_paths |= {f"{directory}/" for directory in self.cdi_directories}
-        return self._standing.find_cdi_spec(name)
+        return self._host_paths.find_cdi_spec(name)
 
     @property
     def cdi_directories(self) -> tuple[str, ...]:
         """See `Standing`."""
-        return self._standing.cdi_directories
+        return self._host_paths.cdi_directories

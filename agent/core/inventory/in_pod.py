@@ -21,7 +21,7 @@ from agent.core.language.value import Absent
 from agent.core.reason import Reason
 
 _FUNCTION = re.compile(r"(?:.*/)?([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])(?:/|\Z)")
-_OF_THE_MACHINE = frozenset({"pci", "host", "options"})
+_HOST_WORDS = frozenset({"pci", "host", "options"})
 
 
 class MovableDevice(NamedTuple):
@@ -51,50 +51,54 @@ def find_movable_devices(
         written_names: the names of the lists as their entries write them.
         is_held: whether a pod holds a device.
     """
-    moving = [(number, spec) for number, spec in enumerate(specs) if spec.moved_words is not None]
-    found: dict[str, MovableDevice] = {}
-    for name, snapshot in lists.items() if moving else ():
-        own = [(number, spec) for number, spec in moving if spec.name == (written_names.get(name) or name)]
-        for device in snapshot.devices if own else ():
-            entry = next((number for number, spec in own if _sees(spec, device)), None)
+    movable_specs = [(number, spec) for number, spec in enumerate(specs) if spec.moved_words is not None]
+    movable_devices: dict[str, MovableDevice] = {}
+    for name, device_list in lists.items() if movable_specs else ():
+        list_specs = [
+            (number, spec) for number, spec in movable_specs if spec.name == (written_names.get(name) or name)
+        ]
+        for device in device_list.devices if list_specs else ():
+            entry = next((number for number, spec in list_specs if _may_list(spec, device)), None)
             if entry is not None and not device.first_share and is_held(device):
-                found[device.key] = MovableDevice(entry, name, device)
-    return found
+                movable_devices[device.key] = MovableDevice(entry, name, device)
+    return movable_devices
 
 
-def diff_movable_devices(before: Mapping[str, MovableDevice], now: Mapping[str, MovableDevice]) -> frozenset[str]:
+def diff_movable_devices(
+    old_devices: Mapping[str, MovableDevice], new_devices: Mapping[str, MovableDevice]
+) -> frozenset[str]:
     """The keys of those that differ."""
     return frozenset(
         key
-        for key in {**before, **now}
-        if (key in before and before[key].identity) != (key in now and now[key].identity)
+        for key in {**old_devices, **new_devices}
+        if (key in old_devices and old_devices[key].identity) != (key in new_devices and new_devices[key].identity)
     )
 
 
 def make_in_pod_candidate(
-    mover: MovableDevice,
+    movable_device: MovableDevice,
     spec: ResourceSpec,
-    there: HostDevice | None,
+    host_device: HostDevice | None,
     reader: Reader,
     *,
-    taken: Callable[[str], bool],
-    gate: str,
+    is_location_taken: Callable[[str], bool],
+    inactive_reason: str,
 ) -> tuple[Candidate, Facts] | None:
     """What a device is while it is away, and the facts that this rests on; none if it is not.
 
     Args:
-        mover: the device.
+        movable_device: the device.
         spec: its entry.
-        there: what the host shows of it.
-        taken: whether something else of its source is at a place.
+        host_device: what the host shows of it.
+        is_location_taken: whether something else of its source is at a place.
         reader: of the host.
-        gate: why the entry is not to offer anything now.
+        inactive_reason: why the entry is not to offer anything now.
     """
-    device = mover.device
-    if there is None:
-        if spec.moved_words or taken(device.location):
+    device = movable_device.device
+    if host_device is None:
+        if spec.moved_words or is_location_taken(device.location):
             return None
-        there = HostDevice(
+        host_device = HostDevice(
             spec.source.kind,
             device.key,
             device.key.rpartition("/")[2],
@@ -103,66 +107,66 @@ def make_in_pod_candidate(
             "",
             device.instance_id,
         )
-    elif not device.moved_words or device.instance_id != there.instance_id:
+    elif not device.moved_words or device.instance_id != host_device.instance_id:
         return None
-    facts = Facts(spec, there, reader)
+    facts = Facts(spec, host_device, reader)
     if spec.moved_words and not any(isinstance(facts(word), Absent) for word in device.moved_words):
         return None
     numa = facts(spec.topology) if isinstance(spec.topology, str) else None
-    checked = (
-        DeviceCheckResult(spec.name, check, there.key, there.location, _said(check, spec, facts))
+    check_results = (
+        DeviceCheckResult(spec.name, check, host_device.key, host_device.location, _evaluate_check(check, spec, facts))
         for check in spec.checks
     )
-    known = Candidate(
-        resource=mover.resource,
-        device=there,
+    candidate = Candidate(
+        resource=movable_device.resource,
+        device=host_device,
         ids=(device.id,),
         missing_id_reason="",
         numa=(numa,) if isinstance(numa, int) and numa >= 0 else device.numa,
         nodes=device.nodes,
-        unhealthy_reason=Reason.of(_unfit(there, facts)),
-        not_ready_reason=gate,
-        entry=mover.entry,
+        unhealthy_reason=Reason.of(_find_missing_function(host_device, facts)),
+        not_ready_reason=inactive_reason,
+        entry=movable_device.entry,
         written_name=spec.written_name,
         shares=device.shares,
         share_suffix=device.share_suffix,
-        check_results=tuple(checked),
+        check_results=tuple(check_results),
         exclusive_keys=device.exclusive_keys,
         moved_words=device.moved_words,
         is_in_pod=True,
     )
-    return known, facts
+    return candidate, facts
 
 
-def _sees(spec: ResourceSpec, device: Device) -> bool:
+def _may_list(spec: ResourceSpec, device: Device) -> bool:
     """Whether a device may be of an entry's source, by what it is known by: there may be no more of it."""
     subsystem = spec.source.arguments[0] if spec.source.kind == "subsystem" else spec.source.kind
     return (device.key if device.key.startswith("pci:") else device.location).startswith(f"{subsystem}:")
 
 
-def _unfit(device: HostDevice, facts: Facts) -> str:
+def _find_missing_function(device: HostDevice, facts: Facts) -> str:
     """Why it cannot be in a pod: the PCI function behind it is not there."""
-    found = _FUNCTION.match(device.directory)
-    if found is None:
+    function_match = _FUNCTION.match(device.directory)
+    if function_match is None:
         return ""
-    address = found[1]
-    directory = device.directory[: found.end(1)]
+    address = function_match[1]
+    directory = device.directory[: function_match.end(1)]
     function = HostDevice("pci", f"pci:{address}", address, "", directory)
     facts.related_devices[function.key] = function
     return f"its PCI function {address} is gone" if facts.reader.read_fact(function, "present") is False else ""
 
 
-def _said(check: Check, spec: ResourceSpec, facts: Facts) -> CheckResult:
+def _evaluate_check(check: Check, spec: ResourceSpec, facts: Facts) -> CheckResult:
     """What a check says, if it is one of the PCI function alone; else it stands still."""
     clauses = [check.criterion] if check.condition is None else [check.criterion, check.condition]
     lines = [line for clause in clauses if isinstance(clause, Clause) for line in clause.walk_lines()]
-    goes_on = isinstance(check.criterion, Clause) and all(_stays(line.word, spec) for line in lines)
-    return check.evaluate(facts) if goes_on else CheckResult(CheckVerdict.IGNORED)
+    can_evaluate = isinstance(check.criterion, Clause) and all(_stays_on_host(line.word, spec) for line in lines)
+    return check.evaluate(facts) if can_evaluate else CheckResult(CheckVerdict.IGNORED)
 
 
-def _stays(word: str, spec: ResourceSpec) -> bool:
+def _stays_on_host(word: str, spec: ResourceSpec) -> bool:
     """Whether a word is of what stays on the host."""
     head = re.split(r"[./]", word, maxsplit=1)[0]
     if word in spec.derived_words or not spec.moved_words:
-        return head in _OF_THE_MACHINE or (word.startswith("/") and word not in spec.derived_words)
-    return head not in {moving.partition(".")[0] for moving in spec.moved_words}
+        return head in _HOST_WORDS or (word.startswith("/") and word not in spec.derived_words)
+    return head not in {moved_word.partition(".")[0] for moved_word in spec.moved_words}

@@ -74,15 +74,15 @@ class Inventory(Struct):
         """What is made of a host device, with others or alone; none if that is nothing."""
         if key in self.group_candidates:
             return self.group_candidates[key]
-        sighting = self.match_results.get(key)
-        return sighting.candidate if sighting else None
+        match_result = self.match_results.get(key)
+        return match_result.candidate if match_result else None
 
     def find_candidates(self, key: str) -> Iterator[Candidate]:
         """Everything that is made of a host device: also what `slots` make of it."""
-        if (found := self.get_candidate(key)) is not None:
-            yield found
-        if (sighting := self.match_results.get(key)) is not None:
-            yield from sighting.slot_candidates
+        if (candidate := self.get_candidate(key)) is not None:
+            yield candidate
+        if (match_result := self.match_results.get(key)) is not None:
+            yield from match_result.slot_candidates
 
     def get_resource_candidates(self) -> Mapping[tuple[str, str], Mapping[str, Candidate]]:
         """The candidates of each resource and name as written, by key of their (first) host device, in no order that
@@ -91,7 +91,7 @@ class Inventory(Struct):
         Those of a resource are the same object as in the look before if nothing of them was judged again.
         """
         if not self._resource_candidates:
-            self._resource_candidates.update(_renewed({}, Inventory(), self, self.match_results))
+            self._resource_candidates.update(_update_resource_candidates({}, Inventory(), self, self.match_results))
         return self._resource_candidates
 
 
@@ -114,228 +114,268 @@ def update_inventory(
 
     `movers` are held by pods, and may be in them: see `away`.
     """
-    refused = _refused(movable_devices, previous or Inventory())
+    rejected_keys = _find_rejected_keys(movable_devices, previous or Inventory())
     if previous is None or dirty_set.is_full_rescan:
         previous = Inventory()
-        doubtful: set[str] | None = None
-        sightings: dict[str, MatchResult] = {}
-        places = PathIndex()
-        partners = PartnerIndex(listing.devices, reader, places, None)
+        dirty_keys: set[str] | None = None
+        match_results: dict[str, MatchResult] = {}
+        path_index = PathIndex()
+        partner_index = PartnerIndex(listing.devices, reader, path_index, None)
     else:
-        doubtful = previous.path_index.find_dirty_keys(dirty_set)
-        doubtful |= {device.key for device in find_changed_devices(previous.listing, listing)}
-        due = {device.key for source in dirty_set.sources for device in listing.devices.get(source, ())}
-        doubtful |= due | dirty_set.keys | diff_movable_devices(previous.movable_devices, movable_devices)
-        if not doubtful and listing == previous.listing:
+        dirty_keys = previous.path_index.find_dirty_keys(dirty_set)
+        dirty_keys |= {device.key for device in find_changed_devices(previous.listing, listing)}
+        due_keys = {device.key for source in dirty_set.sources for device in listing.devices.get(source, ())}
+        dirty_keys |= due_keys | dirty_set.keys | diff_movable_devices(previous.movable_devices, movable_devices)
+        if not dirty_keys and listing == previous.listing:
             return previous
-        sightings = {**previous.match_results}
-        places = previous.path_index
-        partners = PartnerIndex(listing.devices, reader, places, previous.partner_index)
-        doubtful |= partners.refresh(doubtful, due)
-    gates, programs = evaluate_preconditions(
+        match_results = {**previous.match_results}
+        path_index = previous.path_index
+        partner_index = PartnerIndex(listing.devices, reader, path_index, previous.partner_index)
+        dirty_keys |= partner_index.refresh(dirty_keys, due_keys)
+    inactive_reasons, prepare_requests = evaluate_preconditions(
         specs,
         reader,
-        places,
+        path_index,
         (previous.inactive_reasons, previous.prepare_requests),
-        doubtful,
+        dirty_keys,
         program_results=program_results,
     )
-    if doubtful is not None:
-        doubtful |= _behind(gates, previous)
-        for key in doubtful:
-            sightings.pop(key, None)
-    seen: dict[str, dict[Source, HostDevice]] = {}
+    if dirty_keys is not None:
+        dirty_keys |= _find_reactivated_keys(inactive_reasons, previous)
+        for key in dirty_keys:
+            match_results.pop(key, None)
+    host_devices: dict[str, dict[Source, HostDevice]] = {}
     for source, devices in listing.devices.items():
         for device in devices:
-            if doubtful is None or device.key in doubtful:
-                seen.setdefault(device.key, {})[source] = device
-    _take_back(previous, seen, doubtful, sightings)
-    views = previous.source_entries
-    for key, by_source in seen.items():
+            if dirty_keys is None or device.key in dirty_keys:
+                host_devices.setdefault(device.key, {})[source] = device
+    _mark_returned_devices(previous, host_devices, dirty_keys, match_results)
+    source_entries = previous.source_entries
+    for key, by_source in host_devices.items():
         sources = tuple(by_source)
-        if sources not in views:
-            views[sources] = select_source_entries(specs, sources)
-        sighting = sightings[key] = match_host_device(views[sources], by_source, reader, partners, gates)
-        places.add(key, sighting.read_paths)
-    gone = _gone(
-        {key: movable_devices[key] for key in movable_devices.keys() - refused},
-        doubtful,
+        if sources not in source_entries:
+            source_entries[sources] = select_source_entries(specs, sources)
+        match_result = match_results[key] = match_host_device(
+            source_entries[sources], by_source, reader, partner_index, inactive_reasons
+        )
+        path_index.add(key, match_result.read_paths)
+    in_pod_results = _match_in_pod_devices(
+        {key: movable_devices[key] for key in movable_devices.keys() - rejected_keys},
+        dirty_keys,
         specs,
         reader,
         listing=listing,
-        sightings=sightings,
-        gates=gates,
-        places=places,
+        match_results=match_results,
+        inactive_reasons=inactive_reasons,
+        path_index=path_index,
     )
-    sightings.update(gone)
-    now = Inventory(
+    match_results.update(in_pod_results)
+    inventory = Inventory(
         listing,
-        sightings,
-        places,
-        partner_index=partners,
-        inactive_reasons=gates,
-        prepare_requests=programs,
-        source_entries=views,
+        match_results,
+        path_index,
+        partner_index=partner_index,
+        inactive_reasons=inactive_reasons,
+        prepare_requests=prepare_requests,
+        source_entries=source_entries,
     )
-    now = replace(
-        now,
+    inventory = replace(
+        inventory,
         movable_devices=movable_devices,
-        in_pod_keys=previous.in_pod_keys.difference(doubtful or ()).union(gone),
-        rejected_keys=refused,
+        in_pod_keys=previous.in_pod_keys.difference(dirty_keys or ()).union(in_pod_results),
+        rejected_keys=rejected_keys,
     )
-    again: set[str] = seen.keys() | gone.keys() if doubtful is None else doubtful
+    changed_keys: set[str] = host_devices.keys() | in_pod_results.keys() if dirty_keys is None else dirty_keys
     if any(spec.group for spec in specs):
-        now, renewed = _grouped(specs, now, reader, previous, again)
-        again = again | renewed
+        inventory, regrouped_keys = _update_groups(specs, inventory, reader, previous, changed_keys)
+        changed_keys = changed_keys | regrouped_keys
     # Here, in the thread of a look, and not when the lists are made.
-    return replace(now, _resource_candidates=_renewed(previous.get_resource_candidates(), previous, now, again))
+    return replace(
+        inventory,
+        _resource_candidates=_update_resource_candidates(
+            previous.get_resource_candidates(), previous, inventory, changed_keys
+        ),
+    )
 
 
-def _take_back(
+def _mark_returned_devices(
     previous: Inventory,
-    seen: Mapping[str, Mapping[Source, HostDevice]],
-    doubtful: set[str] | None,
-    sightings: dict[str, MatchResult],
+    host_devices: Mapping[str, Mapping[Source, HostDevice]],
+    dirty_keys: set[str] | None,
+    match_results: dict[str, MatchResult],
 ) -> None:
     """Have those looked at again that were in pods, and in whose places something is again under another key."""
-    if doubtful is None or not previous.in_pod_keys:
+    if dirty_keys is None or not previous.in_pod_keys:
         return
-    filled = {device.location for by_source in seen.values() for device in by_source.values()}
+    filled_locations = {device.location for by_source in host_devices.values() for device in by_source.values()}
     for key in previous.in_pod_keys:
-        if previous.movable_devices[key].device.location in filled:
-            doubtful.add(key)
-            sightings.pop(key, None)
+        if previous.movable_devices[key].device.location in filled_locations:
+            dirty_keys.add(key)
+            match_results.pop(key, None)
 
 
-def _refused(movers: Mapping[str, MovableDevice], before: Inventory) -> frozenset[str]:
+def _find_rejected_keys(movable_devices: Mapping[str, MovableDevice], previous: Inventory) -> frozenset[str]:
     """The keys of those that their entry turned down when they were there: so they stay while they are away."""
     return frozenset(
         key
-        for key in movers
-        if (before.get_candidate(key) is None if key in before.match_results else key in before.rejected_keys)
+        for key in movable_devices
+        if (previous.get_candidate(key) is None if key in previous.match_results else key in previous.rejected_keys)
     )
 
 
-def _gone(
-    movers: Mapping[str, MovableDevice],
-    doubtful: set[str] | None,
+def _match_in_pod_devices(
+    movable_devices: Mapping[str, MovableDevice],
+    dirty_keys: set[str] | None,
     specs: Sequence[ResourceSpec],
     reader: Reader,
     *,
     listing: Listing,
-    sightings: Mapping[str, MatchResult],
-    gates: Mapping[int, str],
-    places: PathIndex,
+    match_results: Mapping[str, MatchResult],
+    inactive_reasons: Mapping[int, str],
+    path_index: PathIndex,
 ) -> dict[str, MatchResult]:
     """The devices that are in pods, as they are while they are; of those that are to be looked at."""
-    gone: dict[str, MatchResult] = {}
-    seats: dict[Source, frozenset[str]] = {}
-    for key in movers if doubtful is None else movers.keys() & doubtful:
-        mover = movers[key]
-        spec, seen = specs[mover.entry], sightings.get(key)
-        if spec.source not in seats:
-            seats[spec.source] = frozenset(device.location for device in listing.devices.get(spec.source, ()))
-        devices = () if seen is None else seen.devices
-        there = next((device for device in devices if device.source == spec.source.kind), None)
-        taken = seats[spec.source]
-        if there is not None and seen is not None and seen.candidate is None and _went(there, reader):
-            taken -= {there.location}
-            there = None  # it went after it was listed: it was not turned down
-        made = make_in_pod_candidate(
-            mover, spec, there, reader, taken=taken.__contains__, gate=gates.get(mover.entry, "")
+    in_pod_results: dict[str, MatchResult] = {}
+    locations: dict[Source, frozenset[str]] = {}
+    for key in movable_devices if dirty_keys is None else movable_devices.keys() & dirty_keys:
+        movable_device = movable_devices[key]
+        spec, match_result = specs[movable_device.entry], match_results.get(key)
+        if spec.source not in locations:
+            locations[spec.source] = frozenset(device.location for device in listing.devices.get(spec.source, ()))
+        devices = () if match_result is None else match_result.devices
+        host_device = next((device for device in devices if device.source == spec.source.kind), None)
+        taken_locations = locations[spec.source]
+        if (
+            host_device is not None
+            and match_result is not None
+            and match_result.candidate is None
+            and _has_disappeared(host_device, reader)
+        ):
+            taken_locations -= {host_device.location}
+            host_device = None  # it went after it was listed: it was not turned down
+        candidate_facts = make_in_pod_candidate(
+            movable_device,
+            spec,
+            host_device,
+            reader,
+            is_location_taken=taken_locations.__contains__,
+            inactive_reason=inactive_reasons.get(movable_device.entry, ""),
         )
-        if made is not None:
-            found, facts = made
-            found = replace(found, affinities=compute_affinities(spec, facts, found.numa)) if spec.prefer else found
-            ends = (found.device, *facts.list_dependencies().values())
-            consulted = frozenset().union(*map(reader.get_read_paths, ends), () if seen is None else seen.read_paths)
-            gone[key] = MatchResult(devices or (found.device,), found, (), consulted)
-            places.add(key, consulted)
-    return gone
+        if candidate_facts is not None:
+            candidate, facts = candidate_facts
+            candidate = (
+                replace(candidate, affinities=compute_affinities(spec, facts, candidate.numa))
+                if spec.prefer
+                else candidate
+            )
+            read_devices = (candidate.device, *facts.list_dependencies().values())
+            read_paths = frozenset().union(
+                *map(reader.get_read_paths, read_devices), () if match_result is None else match_result.read_paths
+            )
+            in_pod_results[key] = MatchResult(devices or (candidate.device,), candidate, (), read_paths)
+            path_index.add(key, read_paths)
+    return in_pod_results
 
 
-def _went(device: HostDevice, reader: Reader) -> bool:
+def _has_disappeared(device: HostDevice, reader: Reader) -> bool:
     """Whether a device has nothing left of what every one has."""
     names = reader.list_names(device, "./uevent")
     return not isinstance(names, Absent) and not names
 
 
-def _grouped(
+def _update_groups(
     specs: Sequence[ResourceSpec],
-    now: Inventory,
+    inventory: Inventory,
     reader: Reader,
     previous: Inventory,
-    doubtful: set[str],
+    dirty_keys: set[str],
 ) -> tuple[Inventory, set[str]]:
     """The look with what goes together in it, and the keys of all whose group was looked at again."""
     groupings = {entry: spec.group for entry, spec in enumerate(specs) if spec.group and spec.slots is None}
-    gathered, renewed = build_groups(groupings, now.match_results, previous.groups, previous.match_results, doubtful)
-    grouped = {**previous.group_candidates}
-    for key in renewed:
-        grouped.pop(key, None)
-    now = replace(now, group_candidates=grouped, groups=gathered)
-    fresh = {id(group): group for key in renewed if (group := gathered.groups.get(key)) is not None}
-    for group in sorted(fresh.values(), key=lambda group: group.entry):
+    groups, regrouped_keys = build_groups(
+        groupings, inventory.match_results, previous.groups, previous.match_results, dirty_keys
+    )
+    group_candidates = {**previous.group_candidates}
+    for key in regrouped_keys:
+        group_candidates.pop(key, None)
+    inventory = replace(inventory, group_candidates=group_candidates, groups=groups)
+    new_groups = {id(group): group for key in regrouped_keys if (group := groups.groups.get(key)) is not None}
+    for group in sorted(new_groups.values(), key=lambda group: group.entry):
         spec = specs[group.entry]
-        others = replace(spec, cdi=())  # its words are the first one's
-        facts = {device.key: Facts(spec, device, reader, now.partner_index or NO_PARTNERS) for device in group.members}
-        noted = RecordingHostPaths(reader)
+        other_spec = replace(spec, cdi=())  # its words are the first one's
+        facts = {
+            device.key: Facts(spec, device, reader, inventory.partner_index or NO_PARTNERS) for device in group.members
+        }
+        recorder = RecordingHostPaths(reader)
 
-        def make(device: HostDevice, words: MemberFacts) -> Candidate:
-            of, gate = spec if device is group.matched_members[0] else others, now.inactive_reasons.get(group.entry, "")  # noqa: B023
-            return make_candidate(of, device, words, noted, entry=group.entry, inactive_reason=gate)  # noqa: B023
+        def make_member_candidate(device: HostDevice, facts: MemberFacts) -> Candidate:
+            member_spec = spec if device is group.matched_members[0] else other_spec  # noqa: B023
+            inactive_reason = inventory.inactive_reasons.get(group.entry, "")  # noqa: B023
+            return make_candidate(
+                member_spec,
+                device,
+                facts,
+                recorder,  # noqa: B023
+                entry=group.entry,  # noqa: B023
+                inactive_reason=inactive_reason,
+            )
 
-        def owner(device: HostDevice) -> str:
-            other = now.get_candidate(device.key)
-            if other is not None:
-                return f"is in {other.resource}"
-            stopped = now.match_results[device.key].taking_entry
-            return f"may be in {specs[stopped].name}" if stopped is not None else "is elsewhere"
+        def describe_owner(device: HostDevice) -> str:
+            candidate = inventory.get_candidate(device.key)
+            if candidate is not None:
+                return f"is in {candidate.resource}"
+            taking_entry = inventory.match_results[device.key].taking_entry
+            return f"may be in {specs[taking_entry].name}" if taking_entry is not None else "is elsewhere"
 
-        made = add_partners(make_group_candidate(spec, group, facts, make, owner), spec, facts.values())
-        made = add_affinity(made, spec, facts[made.device.key])
-        consulted = noted.read_paths.union(
-            *(now.match_results[key].read_paths for key in facts),
+        candidate = add_partners(
+            make_group_candidate(spec, group, facts, make_member_candidate, describe_owner), spec, facts.values()
+        )
+        candidate = add_affinity(candidate, spec, facts[candidate.device.key])
+        read_paths = recorder.read_paths.union(
+            *(inventory.match_results[key].read_paths for key in facts),
             *(
-                reader.get_read_paths(end)
-                for of in facts.values()
-                for end in (of.device, *of.list_dependencies().values())
+                reader.get_read_paths(dependency)
+                for member_facts in facts.values()
+                for dependency in (member_facts.device, *member_facts.list_dependencies().values())
             ),
         )
-        now.path_index.add(made.device.key, consulted)
-        grouped.update(dict.fromkeys(facts, made))
-    return now, renewed
+        inventory.path_index.add(candidate.device.key, read_paths)
+        group_candidates.update(dict.fromkeys(facts, candidate))
+    return inventory, regrouped_keys
 
 
-def _renewed(
-    offers: Mapping[tuple[str, str], Mapping[str, Candidate]],
-    before: Inventory,
-    now: Inventory,
-    doubtful: Iterable[str],
+def _update_resource_candidates(
+    old_candidates: Mapping[tuple[str, str], Mapping[str, Candidate]],
+    previous: Inventory,
+    current: Inventory,
+    dirty_keys: Iterable[str],
 ) -> dict[tuple[str, str], Mapping[str, Candidate]]:
     """The candidates of all resources after these keys were judged again."""
-    renewed: dict[tuple[str, str], dict[str, Candidate]] = {}
-    for look in (before, now):
-        for key in doubtful:
-            for found in look.find_candidates(key):
-                offer = found.resource, found.written_name
-                if offer not in renewed:
-                    renewed[offer] = {**offers.get(offer, {})}
-                if look is now:
-                    renewed[offer][found.device.key] = found
+    new_candidates: dict[tuple[str, str], dict[str, Candidate]] = {}
+    for inventory in (previous, current):
+        for key in dirty_keys:
+            for candidate in inventory.find_candidates(key):
+                names = candidate.resource, candidate.written_name
+                if names not in new_candidates:
+                    new_candidates[names] = {**old_candidates.get(names, {})}
+                if inventory is current:
+                    new_candidates[names][candidate.device.key] = candidate
                 else:
-                    renewed[offer].pop(found.device.key, None)
-    return {offer: found for offer, found in {**offers, **renewed}.items() if found}
+                    new_candidates[names].pop(candidate.device.key, None)
+    return {names: candidate for names, candidate in {**old_candidates, **new_candidates}.items() if candidate}
 
 
-def _behind(gates: Mapping[int, str], previous: Inventory) -> set[str]:
+def _find_reactivated_keys(inactive_reasons: Mapping[int, str], previous: Inventory) -> set[str]:
     """The keys of what an entry takes whose gate has moved."""
-    moved = {entry for entry, why in gates.items() if previous.inactive_reasons.get(entry) != why}
-    if not moved:
+    changed_entries = {
+        entry for entry, reason in inactive_reasons.items() if previous.inactive_reasons.get(entry) != reason
+    }
+    if not changed_entries:
         return set()
-    gone = {key for key in previous.in_pod_keys if previous.movable_devices[key].entry in moved}
-    return gone | {
+    in_pod_keys = {key for key in previous.in_pod_keys if previous.movable_devices[key].entry in changed_entries}
+    return in_pod_keys | {
         key
-        for key, sighting in previous.match_results.items()
-        if sighting.taking_entry in moved or any(found.entry in moved for found in sighting.slot_candidates)
+        for key, match_result in previous.match_results.items()
+        if match_result.taking_entry in changed_entries
+        or any(candidate.entry in changed_entries for candidate in match_result.slot_candidates)
     }

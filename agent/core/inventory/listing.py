@@ -34,11 +34,11 @@ class SkippedPath(Struct):
     is_alias: bool = False
 
 
-def find_changed_devices(before: Listing, now: Listing) -> Iterator[HostDevice]:
+def find_changed_devices(previous: Listing, current: Listing) -> Iterator[HostDevice]:
     """What is in one listing and not, as the same object, in the other."""
-    for source in {**before.devices, **now.devices}:
-        old, new = before.devices.get(source, ()), now.devices.get(source, ())
-        if old is not new:
-            left, joined = trim_common_ends(old, new)
-            others = set(map(id, left)) ^ set(map(id, joined))
-            yield from (device for device in (*left, *joined) if id(device) in others)
+    for source in {**previous.devices, **current.devices}:
+        old_devices, new_devices = previous.devices.get(source, ()), current.devices.get(source, ())
+        if old_devices is not new_devices:
+            removed, added = trim_common_ends(old_devices, new_devices)
+            changed_ids = set(map(id, removed)) ^ set(map(id, added))
+            yield from (device for device in (*removed, *added) if id(device) in changed_ids)

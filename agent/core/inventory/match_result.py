@@ -43,71 +43,80 @@ class MatchResult(Struct):
 
 
 def match_host_device(
-    seen_by: SourceEntries,
+    source_entries: SourceEntries,
     by_source: Mapping[Source, HostDevice],
     reader: Reader,
-    partners: PartnerIndex,
-    gates: Mapping[int, str],
+    partner_index: PartnerIndex,
+    inactive_reasons: Mapping[int, str],
 ) -> MatchResult:
     """Judge what these sources show as one host device. `gates`: why entries have to wait, by their numbers."""
-    refusals: list[Mismatch] = []
-    noted = RecordingHostPaths(reader)
-    ends: dict[str, HostDevice] = {}
-    taken: Candidate | None = None
-    stopped: int | None = None
-    tied: dict[int, GroupMembership] = {}
-    lent: list[Candidate] = []
-    glance = seen_by.prefilter
-    passed = 0  # entries that have turned it down together
-    for number, (entry, spec) in enumerate(seen_by.entries):
-        claims = spec.group is not None and spec.group.includes_unmatched
-        if number < passed or (stopped is not None and not claims and spec.slots is None):
+    mismatches: list[Mismatch] = []
+    recorder = RecordingHostPaths(reader)
+    dependencies: dict[str, HostDevice] = {}
+    candidate: Candidate | None = None
+    taking_entry: int | None = None
+    memberships: dict[int, GroupMembership] = {}
+    slot_candidates: list[Candidate] = []
+    prefilter = source_entries.prefilter
+    next_number = 0  # entries that have turned it down together
+    for number, (entry, spec) in enumerate(source_entries.entries):
+        includes_unmatched = spec.group is not None and spec.group.includes_unmatched
+        if number < next_number or (taking_entry is not None and not includes_unmatched and spec.slots is None):
             continue
-        glance, refusal = glance.match_entry(number, by_source, reader)
-        if refusal is not None:
-            run = glance.find_mismatches(number)
-            refusals += run
-            passed = number + len(run)
+        prefilter, mismatch = prefilter.match_entry(number, by_source, reader)
+        if mismatch is not None:
+            prefilter_mismatches = prefilter.find_mismatches(number)
+            mismatches += prefilter_mismatches
+            next_number = number + len(prefilter_mismatches)
             continue
         device = by_source[spec.source]
-        facts = Facts(spec, device, reader, partners)
+        facts = Facts(spec, device, reader, partner_index)
         if spec.slots is not None:
-            refusal = match_entry(spec, facts)
-            if refusal is None:
-                lent.append(_made(spec, entry, facts, noted, gates))
-            elif stopped is None:
-                refusals.append(replace(refusal, is_undecided=False))
-            ends.update(facts.list_dependencies())
+            mismatch = match_entry(spec, facts)
+            if mismatch is None:
+                slot_candidates.append(_make_candidate(spec, entry, facts, recorder, inactive_reasons))
+            elif taking_entry is None:
+                mismatches.append(replace(mismatch, is_undecided=False))
+            dependencies.update(facts.list_dependencies())
             continue
-        part = ""
-        if stopped is None:
-            refusal = match_entry(spec, facts)
-            if refusal is None and spec.group is not None:
-                part, _ = find_member_name(spec, spec.group, facts)
-            if refusal is not None:
-                refusals.append(refusal)
+        member_name = ""
+        if taking_entry is None:
+            mismatch = match_entry(spec, facts)
+            if mismatch is None and spec.group is not None:
+                member_name, _ = find_member_name(spec, spec.group, facts)
+            if mismatch is not None:
+                mismatches.append(mismatch)
             elif spec.group is None:
-                taken = _made(spec, entry, facts, noted, gates)
-            if refusal is None or refusal.is_undecided:
-                stopped = entry
-        if spec.group is not None and (claims or (stopped == entry and not (refusals and refusals[-1].is_undecided))):
-            tied[entry] = GroupMembership(device, compute_group_keys(spec.group, facts), part)
-        ends.update(facts.list_dependencies())
+                candidate = _make_candidate(spec, entry, facts, recorder, inactive_reasons)
+            if mismatch is None or mismatch.is_undecided:
+                taking_entry = entry
+        if spec.group is not None and (
+            includes_unmatched or (taking_entry == entry and not (mismatches and mismatches[-1].is_undecided))
+        ):
+            memberships[entry] = GroupMembership(device, compute_group_keys(spec.group, facts), member_name)
+        dependencies.update(facts.list_dependencies())
     devices = tuple(by_source.values())
-    consulted = noted.read_paths.union(*map(reader.get_read_paths, (*devices, *ends.values())))
-    return MatchResult(devices, taken, tuple(refusals), consulted, stopped, tied, tuple(lent))
+    read_paths = recorder.read_paths.union(*map(reader.get_read_paths, (*devices, *dependencies.values())))
+    return MatchResult(
+        devices, candidate, tuple(mismatches), read_paths, taking_entry, memberships, tuple(slot_candidates)
+    )
 
 
-def _made(
-    spec: ResourceSpec, entry: int, facts: Facts, noted: RecordingHostPaths, gates: Mapping[int, str]
+def _make_candidate(
+    spec: ResourceSpec, entry: int, facts: Facts, recorder: RecordingHostPaths, inactive_reasons: Mapping[int, str]
 ) -> Candidate:
     """What an entry makes of one host device."""
-    made = make_candidate(
-        spec, facts.device, wrap_single_member(facts), noted, entry=entry, inactive_reason=gates.get(entry, "")
+    candidate = make_candidate(
+        spec,
+        facts.device,
+        wrap_single_member(facts),
+        recorder,
+        entry=entry,
+        inactive_reason=inactive_reasons.get(entry, ""),
     )
-    return add_affinity(add_partners(made, spec, (facts,)), spec, facts)
+    return add_affinity(add_partners(candidate, spec, (facts,)), spec, facts)
 
 
-def add_affinity(made: Candidate, spec: ResourceSpec, facts: Facts) -> Candidate:
+def add_affinity(candidate: Candidate, spec: ResourceSpec, facts: Facts) -> Candidate:
     """A candidate with what it is preferred by."""
-    return replace(made, affinities=compute_affinities(spec, facts, made.numa)) if spec.prefer else made
+    return replace(candidate, affinities=compute_affinities(spec, facts, candidate.numa)) if spec.prefer else candidate

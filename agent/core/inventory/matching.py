@@ -31,19 +31,19 @@ def match_entry(spec: ResourceSpec, facts: Knowledge) -> Mismatch | None:
             continue
         failed = clause.find_failed_line(facts, CAREFUL)
         if failed is None:
-            first = clause.lines[0]
-            return _refusal(spec, FailedLine(first, first.format_facts(facts, CAREFUL)))
+            first_line = clause.lines[0]
+            return _make_mismatch(spec, FailedLine(first_line, first_line.format_facts(facts, CAREFUL)))
         if failed.undecided_fact is None:
             continue
         if failed.undecided_fact.pending:
-            return _refusal(spec, failed)
-        return _refusal(
+            return _make_mismatch(spec, failed)
+        return _make_mismatch(
             spec,
             FailedLine(failed.statement, f"could not be read ({failed.undecided_fact.reason}), so it stays excluded"),
         )
     failed = spec.match.find_failed_line(facts)
     if failed is not None:
-        return _refusal(spec, failed)
+        return _make_mismatch(spec, failed)
     return None if spec.group is None else find_member_name(spec, spec.group, facts)[1]
 
 
@@ -52,34 +52,36 @@ def find_member_name(spec: ResourceSpec, group: Grouping, facts: Knowledge) -> t
 
     As long as it is not known what it is together with, neither is whether it is the entry's.
     """
-    for by in group.words:
-        value = facts(by.word)
+    for group_word in group.words:
+        value = facts(group_word.word)
         if isinstance(value, Absent) and value.pending:
-            return "", Mismatch(spec.name, "group.by", by.word, format_fact(value), spec.origin, is_undecided=True)
-    first: Mismatch | None = None
+            return "", Mismatch(
+                spec.name, "group.by", group_word.word, format_fact(value), spec.origin, is_undecided=True
+            )
+    first_mismatch: Mismatch | None = None
     for name, clause in group.member_clauses.items():
-        failing = clause.find_failed_line(facts)
-        if failing is None:
+        failed = clause.find_failed_line(facts)
+        if failed is None:
             return name, None
-        refusal = _refusal(spec, failing)
-        if refusal.is_undecided:
-            return "", refusal
-        first = first or refusal
-    return "", first
+        mismatch = _make_mismatch(spec, failed)
+        if mismatch.is_undecided:
+            return "", mismatch
+        first_mismatch = first_mismatch or mismatch
+    return "", first_mismatch
 
 
 def make_mismatch(spec: ResourceSpec, line: ClauseLine, value: Value | Absent) -> Mismatch:
     """That the entry turns a device down by a line that only asks for the value of its word."""
-    return _refusal(spec, FailedLine(line, format_fact(value)))
+    return _make_mismatch(spec, FailedLine(line, format_fact(value)))
 
 
-def _refusal(spec: ResourceSpec, failed: FailedLine) -> Mismatch:
-    statement = failed.statement
+def _make_mismatch(spec: ResourceSpec, failed: FailedLine) -> Mismatch:
+    line = failed.statement
     return Mismatch(
         spec.name,
-        statement.address,
-        statement.source_text,
+        line.address,
+        line.source_text,
         failed.facts_text,
-        statement.origin,
+        line.origin,
         failed.undecided_fact is not None,
     )

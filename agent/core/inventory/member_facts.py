@@ -14,7 +14,7 @@ from agent.core.language.value import Absent, Value, merge_values
 
 MATCHED, MEMBERS = "matched", "members"
 MEMBER_LISTS = frozenset((MATCHED, MEMBERS))
-_GONE = Absent("it is gone")
+_NO_MEMBER = Absent("it is gone")
 
 
 class MemberFacts:
@@ -28,55 +28,56 @@ class MemberFacts:
 
     def __init__(
         self,
-        first: Facts | None,
+        id_member: Facts | None,
         members: Sequence[Facts],
         matched: Sequence[Facts],
-        parts: Mapping[str, Facts | None],
+        named_members: Mapping[str, Facts | None],
     ) -> None:
-        self._first = first
-        self._several = {MEMBERS: members, MATCHED: matched}
-        self._parts = parts
+        self._id_member = id_member
+        self._member_lists = {MEMBERS: members, MATCHED: matched}
+        self._named_members = named_members
 
     def __call__(self, word: str) -> Value | Absent:
         """What a word or path says."""
-        head, rest = split_member_word(word)
-        if head in self._several:
-            return merge_values([_one(facts, rest) for facts in self._several[head]])
-        if head in self._parts:
-            part = self._parts[head]
-            return Absent(f"there is no {head}") if part is None else _one(part, rest)
-        return _GONE if self._first is None else self._first(word)
+        member_name, member_word = split_member_word(word)
+        if member_name in self._member_lists:
+            return merge_values([_read_member_word(facts, member_word) for facts in self._member_lists[member_name]])
+        if member_name in self._named_members:
+            member = self._named_members[member_name]
+            return Absent(f"there is no {member_name}") if member is None else _read_member_word(member, member_word)
+        return _NO_MEMBER if self._id_member is None else self._id_member(word)
 
-    def replace_first(self, first: Facts | None) -> MemberFacts:
+    def replace_id_member(self, id_member: Facts | None) -> MemberFacts:
         """The same device by the words of another member."""
-        return MemberFacts(first, self._several[MEMBERS], self._several[MATCHED], self._parts)
+        return MemberFacts(id_member, self._member_lists[MEMBERS], self._member_lists[MATCHED], self._named_members)
 
     def get_query_result(self, inquiry: Query) -> QueryResult:
         """What is known of an inquiry about the first one."""
         return (
-            QueryResult(QueryStatus.UNKNOWN, _GONE.reason)
-            if self._first is None
-            else self._first.get_query_result(inquiry)
+            QueryResult(QueryStatus.UNKNOWN, _NO_MEMBER.reason)
+            if self._id_member is None
+            else self._id_member.get_query_result(inquiry)
         )
 
     def find_partner(self, join: Join) -> Facts | Absent:
         """What is known of a partner of the first one."""
-        return _GONE if self._first is None else self._first.find_partner(join)
+        return _NO_MEMBER if self._id_member is None else self._id_member.find_partner(join)
 
     def follow_relation(self, word: str) -> tuple[Facts, ...] | Absent:
         """What is known of each thing that a many leads to; of all members themselves these are."""
-        head, rest = split_member_word(word)
-        if head in self._several:
-            several = self._several[head]
-            found = [facts.follow_relation(rest) for facts in several] if rest else [tuple(several)]
+        member_name, member_word = split_member_word(word)
+        if member_name in self._member_lists:
+            members = self._member_lists[member_name]
+            results = [facts.follow_relation(member_word) for facts in members] if member_word else [tuple(members)]
             absent = next(
-                (each for each in found if isinstance(each, Absent) and (each.unreadable or each.pending)), None
+                (result for result in results if isinstance(result, Absent) and (result.unreadable or result.pending)),
+                None,
             )
-            return absent or tuple(facts for each in found if not isinstance(each, Absent) for facts in each)
-        if head in self._parts:
-            part = self._parts[head]
-            return Absent(f"there is no {head}") if part is None else part.follow_relation(rest)
-        return _GONE if self._first is None else self._first.follow_relation(word)
+            return absent or tuple(facts for result in results if not isinstance(result, Absent) for facts in result)
+        if member_name in self._named_members:
+            member = self._named_members[member_name]
+            return Absent(f"there is no {member_name}") if member is None else member.follow_relation(member_word)
+        return _NO_MEMBER if self._id_member is None else self._id_member.follow_relation(word)
 
 
 def wrap_single_member(facts: Facts) -> MemberFacts:
@@ -89,16 +90,16 @@ def split_member_word(word: str) -> tuple[str, str]:
 
     `kit.tty.node` is `kit` and `tty.node`, `kit/serial` is `kit` and `./serial`.
     """
-    head = word.partition("/")[0].partition(".")[0]
-    end = len(head)
-    mark, rest = word[end : end + 1], word[end + 1 :]
-    return head, f"./{rest}" if mark == "/" else rest
+    member_name = word.partition("/")[0].partition(".")[0]
+    end = len(member_name)
+    mark, ending = word[end : end + 1], word[end + 1 :]
+    return member_name, f"./{ending}" if mark == "/" else ending
 
 
-def _one(facts: Facts, word: str) -> Value | Absent:
-    return facts(word) if word else _name(facts)
+def _read_member_word(facts: Facts, word: str) -> Value | Absent:
+    return facts(word) if word else _get_display_name(facts)
 
 
-def _name(facts: Facts) -> str:
+def _get_display_name(facts: Facts) -> str:
     """Of a device as people name it; of a node the last part, as its word `name`."""
     return facts.device.name.rpartition("/")[2]

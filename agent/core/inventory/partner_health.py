@@ -34,69 +34,72 @@ class HasPartnerChecks(Protocol):
 class FailureReason(Protocol):
     """Who says what comes of checks."""
 
-    def __call__(self, checked: Iterable[DeviceCheckResult]) -> Reason:
+    def __call__(self, check_results: Iterable[DeviceCheckResult]) -> Reason:
         """Return why the device fails that has these checks; `NO_REASON` if it does not."""
 
 
-def find_unhealthy_partners(behind: Iterable[PartnerResults], verdict: FailureReason) -> dict[str, str]:
+def find_unhealthy_partners(partners: Iterable[PartnerResults], find_failure_reason: FailureReason) -> dict[str, str]:
     """Which partners are not healthy, by the joins' names, and why. Each is judged, whatever is known already."""
-    ill: dict[str, str] = {}
-    for one in behind:
-        fails = verdict(one.check_results)
-        held, _ = find_partner_wait(one.dependents, verdict)
-        if why := one.not_ready_reason or held or str(fails):
-            ill[one.name] = why
-    return ill
+    unhealthy_partners: dict[str, str] = {}
+    for partner in partners:
+        failure_reason = find_failure_reason(partner.check_results)
+        partner_wait, _ = find_partner_wait(partner.dependents, find_failure_reason)
+        if reason := partner.not_ready_reason or partner_wait or str(failure_reason):
+            unhealthy_partners[partner.name] = reason
+    return unhealthy_partners
 
 
 def find_partner_wait(
-    hung: Iterable[PartnerDependent], verdict: FailureReason
+    dependents: Iterable[PartnerDependent], find_failure_reason: FailureReason
 ) -> tuple[str, dict[tuple[str, str], str]]:
     """Why a device is held back for a partner, empty if it is not; and why those of its partners are ill that are, by
     the key of the host device and the join's name.
     """
-    waits = ""
-    ailing: dict[tuple[str, str], str] = {}
-    for one in hung:
-        ill = find_unhealthy_partners(one.partners, verdict)
-        waits = waits or _waits(one, ill)
-        ailing.update(((one.device_key, name), why) for name, why in ill.items())
-    return waits, ailing
+    not_ready_reason = ""
+    reasons: dict[tuple[str, str], str] = {}
+    for dependent in dependents:
+        unhealthy_partners = find_unhealthy_partners(dependent.partners, find_failure_reason)
+        not_ready_reason = not_ready_reason or _find_not_ready_reason(dependent, unhealthy_partners)
+        reasons.update(((dependent.device_key, name), reason) for name, reason in unhealthy_partners.items())
+    return not_ready_reason, reasons
 
 
-def resolve_one_look(checked: DeviceCheckResult) -> DeviceCheckResult:
+def resolve_one_look(result: DeviceCheckResult) -> DeviceCheckResult:
     """What a check says at a single look: a partner is ill of which a check does not hold."""
-    return resolve_partners(checked, find_unhealthy_partners(checked.partners, find_one_look_failure))
+    return resolve_partners(result, find_unhealthy_partners(result.partners, find_one_look_failure))
 
 
-def find_one_look_failure(checked: Iterable[DeviceCheckResult]) -> Reason:
+def find_one_look_failure(check_results: Iterable[DeviceCheckResult]) -> Reason:
     """Why checks fail at a single look, which cannot know for how long."""
-    bad = (one for one in map(resolve_one_look, checked) if one.result.verdict is CheckVerdict.FAIL)
-    return next((one.make_failure_reason(one.result.reason) for one in bad), NO_REASON)
-
-
-def list_partners(one: HasPartnerChecks) -> Iterator[PartnerResults]:
-    """Of whose health is spoken."""
-    for each in one.check_results:
-        yield from each.partners
-    for other in one.dependents:
-        yield from other.partners
-
-
-def list_checks(one: HasPartnerChecks) -> Iterator[DeviceCheckResult]:
-    """All checks of a device, those of partners of whose health it speaks among them."""
-    for behind in list_partners(one):
-        yield from list_checks(behind)
-    yield from one.check_results
-
-
-def _waits(one: PartnerDependent, ill: Mapping[str, str]) -> str:
-    if one.wait is None:
-        return ""
-    clause, read = one.wait
-    said = find_not_ready_reason(
-        (clause,), FactsWithPartnerHealth(read, one.partners, ill, QueryResult(QueryStatus.UNKNOWN))
+    failed_results = (
+        result for result in map(resolve_one_look, check_results) if result.result.verdict is CheckVerdict.FAIL
     )
-    for name, why in ill.items() if said else ():
-        said += "" if why in said else f" ({name}: {why})"
-    return shorten(said, REASON_LIMIT)
+    return next((result.make_failure_reason(result.result.reason) for result in failed_results), NO_REASON)
+
+
+def list_partners(device: HasPartnerChecks) -> Iterator[PartnerResults]:
+    """Of whose health is spoken."""
+    for result in device.check_results:
+        yield from result.partners
+    for dependent in device.dependents:
+        yield from dependent.partners
+
+
+def list_checks(device: HasPartnerChecks) -> Iterator[DeviceCheckResult]:
+    """All checks of a device, those of partners of whose health it speaks among them."""
+    for partner in list_partners(device):
+        yield from list_checks(partner)
+    yield from device.check_results
+
+
+def _find_not_ready_reason(dependent: PartnerDependent, unhealthy_partners: Mapping[str, str]) -> str:
+    if dependent.wait is None:
+        return ""
+    clause, facts = dependent.wait
+    reason = find_not_ready_reason(
+        (clause,),
+        FactsWithPartnerHealth(facts, dependent.partners, unhealthy_partners, QueryResult(QueryStatus.UNKNOWN)),
+    )
+    for name, partner_reason in unhealthy_partners.items() if reason else ():
+        reason += "" if partner_reason in reason else f" ({name}: {partner_reason})"
+    return shorten(reason, REASON_LIMIT)

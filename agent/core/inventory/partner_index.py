@@ -19,11 +19,11 @@ from agent.core.language.logic import PLAIN
 from agent.core.language.value import Absent, make_sort_key
 from agent.core.struct import MutableStruct, field, replace
 
-_NAMED = 3  # partners that a reason names where there are several
+_MAX_NAMES = 3  # partners that a reason names where there are several
 
 # Who asked for a partner: a host device by its key, of an entry or, where a partner has partners, of a pool.
 PartnerDevices: TypeAlias = Mapping[tuple[str, Join], HostDevice]  # partners by the key of who has one
-_Asker: TypeAlias = tuple[PartnerPool | None, str]
+_SearchOrigin: TypeAlias = tuple[PartnerPool | None, str]
 
 
 class _Index(MutableStruct):
@@ -34,12 +34,12 @@ class _Index(MutableStruct):
     stale: those to be looked at again, each with whether others rest on more than its key.
     """
 
-    found: dict[KeyValues, dict[str, HostDevice]] = field(default_factory=dict)
+    devices_by_key: dict[KeyValues, dict[str, HostDevice]] = field(default_factory=dict)
     keys: dict[str, KeyValues | None] = field(default_factory=dict)
     devices: dict[str, HostDevice] = field(default_factory=dict)
-    doubts: dict[str, Absent] = field(default_factory=dict)
-    asked: dict[KeyValues, set[_Asker]] = field(default_factory=dict)
-    stale: dict[str, bool] = field(default_factory=dict)
+    pending_reasons: dict[str, Absent] = field(default_factory=dict)
+    searches: dict[KeyValues, set[_SearchOrigin]] = field(default_factory=dict)
+    dirty_keys: dict[str, bool] = field(default_factory=dict)
 
 
 class PartnerIndex:
@@ -52,182 +52,199 @@ class PartnerIndex:
         self,
         listing: Mapping[Source, tuple[HostDevice, ...]],
         reader: Reader,
-        places: PathIndex,
-        before: PartnerIndex | None,
+        path_index: PathIndex,
+        previous: PartnerIndex | None,
     ) -> None:
         """`places` is told what the partners rest on, under their keys; `before` is of the look before, if any."""
         self._listing = listing
         self._reader = reader
-        self._places = places
-        self._indexes: dict[PartnerPool, _Index] = {} if before is None else before._indexes  # noqa: SLF001  of its own kind
-        self._same: dict[
+        self._path_index = path_index
+        self._indexes: dict[PartnerPool, _Index] = {} if previous is None else previous._indexes  # noqa: SLF001  of its own kind
+        self._equal_pools: dict[
             int, tuple[PartnerPool, PartnerPool]
         ] = {}  # by identity, with the pool itself so that it stays that
         self._facts: dict[tuple[int, str], Facts] = {}
-        self._concerned: set[_Asker] = set()
+        self._affected_searches: set[_SearchOrigin] = set()
 
     def find_partner(self, join: Join, facts: Facts) -> Facts | Absent:
         """The facts of a device's partner; absent, with the reason, if there is none or are several."""
         key = read_key_values(join.list_key_words(), facts)
         if isinstance(key, Absent):
-            return self._missing(join, key.reason, key)
+            return self._make_missing(join, key.reason, key)
         if join.pool.directory is not None:
-            return self._of_its_own(join, join.pool.directory, key, facts)
-        pool = self._pool(join.pool)
-        index = self._index(pool)
-        index.asked.setdefault(key, set()).add((facts.pool, facts.device.key))
-        found = index.found.get(key, {})
-        if len(found) == 1:
-            (device,) = found.values()
-            return self._facts_of(pool, device)
-        return self._not_one(join, key, found.values(), index.doubts[min(index.doubts)] if index.doubts else None)
+            return self._find_partner_below(join, join.pool.directory, key, facts)
+        pool = self._get_equal_pool(join.pool)
+        index = self._get_index(pool)
+        index.searches.setdefault(key, set()).add((facts.pool, facts.device.key))
+        devices = index.devices_by_key.get(key, {})
+        if len(devices) == 1:
+            (device,) = devices.values()
+            return self._get_facts(pool, device)
+        return self._make_no_partner(
+            join,
+            key,
+            devices.values(),
+            index.pending_reasons[min(index.pending_reasons)] if index.pending_reasons else None,
+        )
 
     def get_unhealthy_reason(self, join: Join, facts: Facts) -> Absent:
         """That it is known after the look whether a partner is well."""
         del join, facts
         return KNOWN_LATER
 
-    def _of_its_own(self, join: Join, below: RelativeDirectory, key: KeyValues, facts: Facts) -> Facts | Absent:
+    def _find_partner_below(
+        self, join: Join, directory: RelativeDirectory, key: KeyValues, facts: Facts
+    ) -> Facts | Absent:
         """The partner among what lies below something that belongs to the device."""
-        there = list_partner_directories(below, facts)
-        if isinstance(there, Absent):
-            return self._missing(join, there.reason, there)
-        fitting: list[Facts] = []
-        doubt: Absent | None = None
-        for device in there:
+        directories = list_partner_directories(directory, facts)
+        if isinstance(directories, Absent):
+            return self._make_missing(join, directories.reason, directories)
+        partners: list[Facts] = []
+        pending_reason: Absent | None = None
+        for device in directories:
             facts.related_devices[device.key] = (
                 device  # what is read of it, of whichever of them, may make another the partner
             )
             partner = Facts(join.pool, device, self._reader, self)
-            said = _key_in(join.pool, partner)
+            partner_key = _find_key(join.pool, partner)
             facts.related_devices.update(partner.list_dependencies())
-            if said == key:
-                fitting.append(partner)
-            elif isinstance(said, Absent) and said.pending:
-                doubt = doubt or said
-        if len(fitting) == 1:
-            return fitting[0]
-        return self._not_one(join, key, [partner.device for partner in fitting], doubt)
+            if partner_key == key:
+                partners.append(partner)
+            elif isinstance(partner_key, Absent) and partner_key.pending:
+                pending_reason = pending_reason or partner_key
+        if len(partners) == 1:
+            return partners[0]
+        return self._make_no_partner(join, key, [partner.device for partner in partners], pending_reason)
 
-    def _not_one(self, join: Join, key: KeyValues, found: Collection[HostDevice], doubt: Absent | None) -> Absent:
+    def _make_no_partner(
+        self, join: Join, key: KeyValues, devices: Collection[HostDevice], pending_reason: Absent | None
+    ) -> Absent:
         """That none is the partner, or several are."""
-        if found:
-            names = sorted((device.name for device in found), key=make_sort_key)
-            more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-            return self._missing(join, f"several are: {', '.join(names[:_NAMED])}{more}", Absent("", unreadable=True))
-        if doubt is not None:
-            return self._missing(join, doubt.reason, doubt)
-        said = ", ".join(f"{each.word} = {format_fact(value)}" for each, value in zip(join.pool.keys, key, strict=True))
-        return self._missing(join, f"no {join.pool.source} has {said}" if said else f"no {join.pool.source} fits")
+        if devices:
+            names = sorted((device.name for device in devices), key=make_sort_key)
+            ending = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+            return self._make_missing(
+                join, f"several are: {', '.join(names[:_MAX_NAMES])}{ending}", Absent("", unreadable=True)
+            )
+        if pending_reason is not None:
+            return self._make_missing(join, pending_reason.reason, pending_reason)
+        values = ", ".join(
+            f"{key_word.word} = {format_fact(value)}" for key_word, value in zip(join.pool.keys, key, strict=True)
+        )
+        return self._make_missing(
+            join, f"no {join.pool.source} has {values}" if values else f"no {join.pool.source} fits"
+        )
 
-    def refresh(self, doubtful: AbstractSet[str], anew: AbstractSet[str] = frozenset()) -> set[str]:
+    def refresh(self, dirty_keys: AbstractSet[str], reread_keys: AbstractSet[str] = frozenset()) -> set[str]:
         """Look again at the partners among these keys, and say which devices may have another partner for it.
 
         Of those in `anew` any fact may be another, which nothing else says to who rests on that.
         """
         for pool, index in self._indexes.items():
-            for key in doubtful & index.keys.keys():
-                index.stale[key] = key in anew
+            for key in dirty_keys & index.keys.keys():
+                index.dirty_keys[key] = key in reread_keys
             for device in self._listing.get(pool.source, ()):
-                if device.key in doubtful:
-                    index.stale[device.key] = device.key in anew
-        concerned: set[str] = set()
-        while any(index.stale for index in tuple(self._indexes.values())):
+                if device.key in dirty_keys:
+                    index.dirty_keys[device.key] = device.key in reread_keys
+        affected_keys: set[str] = set()
+        while any(index.dirty_keys for index in tuple(self._indexes.values())):
             for pool in tuple(self._indexes):
-                self._index(pool)
-            asking, self._concerned = self._concerned, set()
-            for asker, key in asking:
-                if asker is None:
-                    concerned.add(key)
+                self._get_index(pool)
+            searches, self._affected_searches = self._affected_searches, set()
+            for origin_pool, key in searches:
+                if origin_pool is None:
+                    affected_keys.add(key)
                 else:
-                    self._indexes[asker].stale[key] = True
-        return concerned
+                    self._indexes[origin_pool].dirty_keys[key] = True
+        return affected_keys
 
-    def _missing(self, join: Join, reason: str, why: Absent | None = None) -> Absent:
+    def _make_missing(self, join: Join, reason: str, cause: Absent | None = None) -> Absent:
         """That there is no partner. Who needs one waits for it."""
-        unread = why is not None and why.unreadable
-        pending = not join.optional or (why is not None and why.pending)
-        return Absent(f"no {join.name}: {reason}", unread, pending)
+        is_unreadable = cause is not None and cause.unreadable
+        is_pending = not join.optional or (cause is not None and cause.pending)
+        return Absent(f"no {join.name}: {reason}", is_unreadable, is_pending)
 
-    def _pool(self, pool: PartnerPool) -> PartnerPool:
+    def _get_equal_pool(self, pool: PartnerPool) -> PartnerPool:
         """The one pool that stands for all equal ones."""
-        known = self._same.get(id(pool))
-        if known is None:
-            same = next((other for other in self._indexes if other == pool), pool)
-            known = self._same[id(pool)] = pool, same
-        return known[1]
+        pools = self._equal_pools.get(id(pool))
+        if pools is None:
+            equal_pool = next((other for other in self._indexes if other == pool), pool)
+            pools = self._equal_pools[id(pool)] = pool, equal_pool
+        return pools[1]
 
-    def _index(self, pool: PartnerPool) -> _Index:
+    def _get_index(self, pool: PartnerPool) -> _Index:
         """The index of a pool as the host is now."""
         index = self._indexes.get(pool)
         if index is None:
             index = self._indexes[pool] = _Index()
             for device in self._listing.get(pool.source, ()):
-                self._add(pool, index, device)
-        elif index.stale:
-            stale, index.stale = index.stale, {}
-            now = {device.key: device for device in self._listing.get(pool.source, ()) if device.key in stale}
-            for key, more in stale.items():
-                self._again(pool, index, key, now.get(key), more=more)
+                self._add_device(pool, index, device)
+        elif index.dirty_keys:
+            dirty_keys, index.dirty_keys = index.dirty_keys, {}
+            devices = {device.key: device for device in self._listing.get(pool.source, ()) if device.key in dirty_keys}
+            for key, is_reread in dirty_keys.items():
+                self._update_device(pool, index, key, devices.get(key), is_reread=is_reread)
         return index
 
-    def _again(self, pool: PartnerPool, index: _Index, key: str, device: HostDevice | None, *, more: bool) -> None:
+    def _update_device(
+        self, pool: PartnerPool, index: _Index, key: str, device: HostDevice | None, *, is_reread: bool
+    ) -> None:
         """Look at one device of a pool again, and note who asked for it if that may matter to them."""
-        before = index.devices.pop(key, None), index.keys.pop(key, None), index.doubts.pop(key, None)
-        old = before[1]
-        if old is not None:
-            del index.found[old][key]
+        old_state = index.devices.pop(key, None), index.keys.pop(key, None), index.pending_reasons.pop(key, None)
+        old_key = old_state[1]
+        if old_key is not None:
+            del index.devices_by_key[old_key][key]
         self._facts.pop((id(pool), key), None)
         if device is not None:
-            self._add(pool, index, device)
-        after = index.devices.get(key), index.keys.get(key), index.doubts.get(key)
-        if before == after and not more and pool.partner_checks is None:
+            self._add_device(pool, index, device)
+        new_state = index.devices.get(key), index.keys.get(key), index.pending_reasons.get(key)
+        if old_state == new_state and not is_reread and pool.partner_checks is None:
             return
-        if before[2] != after[2]:
-            self._concerned.update(*index.asked.values())
-        for each in (old, after[1]):
-            if each is not None:
-                self._concerned |= index.asked.get(each, set())
+        if old_state[2] != new_state[2]:
+            self._affected_searches.update(*index.searches.values())
+        for changed_key in (old_key, new_state[1]):
+            if changed_key is not None:
+                self._affected_searches |= index.searches.get(changed_key, set())
 
-    def _add(self, pool: PartnerPool, index: _Index, device: HostDevice) -> None:
-        facts = self._facts_of(pool, device)
-        key = _key_in(pool, facts)
+    def _add_device(self, pool: PartnerPool, index: _Index, device: HostDevice) -> None:
+        facts = self._get_facts(pool, device)
+        key = _find_key(pool, facts)
         if isinstance(key, Absent):
             if key.pending:
-                index.doubts[device.key] = key
+                index.pending_reasons[device.key] = key
             key = None
         index.devices[device.key] = device
         index.keys[device.key] = key
         if key is not None:
-            index.found.setdefault(key, {})[device.key] = device
-        for each in (device, *facts.list_dependencies().values()):
-            self._places.add(device.key, self._reader.get_read_paths(each))
+            index.devices_by_key.setdefault(key, {})[device.key] = device
+        for read_device in (device, *facts.list_dependencies().values()):
+            self._path_index.add(device.key, self._reader.get_read_paths(read_device))
 
-    def _facts_of(self, pool: PartnerPool, device: HostDevice) -> Facts:
+    def _get_facts(self, pool: PartnerPool, device: HostDevice) -> Facts:
         """The facts of a partner, the same for all who ask."""
-        known = self._facts.get((id(pool), device.key))
-        if known is None:
-            known = self._facts[id(pool), device.key] = Facts(pool, device, self._reader, self)
-        return known
+        facts = self._facts.get((id(pool), device.key))
+        if facts is None:
+            facts = self._facts[id(pool), device.key] = Facts(pool, device, self._reader, self)
+        return facts
 
 
-def list_partner_directories(below: RelativeDirectory, facts: Facts) -> Sequence[HostDevice] | Absent:
+def list_partner_directories(directory: RelativeDirectory, facts: Facts) -> Sequence[HostDevice] | Absent:
     """The directories of a device, or of its partner, among which a partner is looked for."""
-    path = below.path.write(facts)
-    whose = facts if below.path.join is None else facts.find_partner(below.path.join)
+    path = directory.path.write(facts)
+    owner_facts = facts if directory.path.join is None else facts.find_partner(directory.path.join)
     if isinstance(path, Absent):
         return path
-    if isinstance(whose, Absent):
-        return whose
-    return whose.reader.list_directories(whose.device, path, below.pattern)
+    if isinstance(owner_facts, Absent):
+        return owner_facts
+    return owner_facts.reader.list_directories(owner_facts.device, path, directory.pattern)
 
 
-def _key_in(pool: PartnerPool, facts: Facts) -> KeyValues | Absent | None:
+def _find_key(pool: PartnerPool, facts: Facts) -> KeyValues | Absent | None:
     """By what a device is found among those of a pool; absent while that is not known, None if it is none of them."""
-    fits = pool.match.find_failed_line(facts, PLAIN)
-    if fits is None:
+    failed_line = pool.match.find_failed_line(facts, PLAIN)
+    if failed_line is None:
         return read_key_values(pool.keys, facts)
-    return fits.undecided_fact
+    return failed_line.undecided_fact
 
 
 class KnownPartners:
@@ -236,10 +253,12 @@ class KnownPartners:
     ailing: as of a candidate, after that look.
     """
 
-    def __init__(self, reader: Reader, partners: PartnerDevices, ailing: Mapping[tuple[str, str], str]) -> None:
+    def __init__(
+        self, reader: Reader, partners: PartnerDevices, unhealthy_partners: Mapping[tuple[str, str], str]
+    ) -> None:
         self._reader = reader
         self._partners = partners
-        self._ailing = ailing
+        self._unhealthy_partners = unhealthy_partners
 
     def find_partner(self, join: Join, facts: Facts) -> Facts | Absent:
         """See `Partners`."""
@@ -247,36 +266,38 @@ class KnownPartners:
         if device is None:
             return Absent(f"no {join.name}: none was there when it was last looked for")
         partner = Facts(join.pool, device, self._reader, self)
-        ours = read_key_values(join.list_key_words(), facts)
-        if isinstance(ours, Absent) or ours != read_key_values(join.pool.keys, partner):
+        device_key = read_key_values(join.list_key_words(), facts)
+        if isinstance(device_key, Absent) or device_key != read_key_values(join.pool.keys, partner):
             return Absent(f"no {join.name}: {device.name} is it no more")
         return partner
 
     def get_unhealthy_reason(self, join: Join, facts: Facts) -> str:
         """See `Finder`."""
-        return self._ailing.get((facts.device.key, join.name), "")
+        return self._unhealthy_partners.get((facts.device.key, join.name), "")
 
 
 def add_partners(candidate: Candidate, spec: ResourceSpec, members: Iterable[Facts]) -> Candidate:
     """A candidate with its partners and those of its other host devices; it waits for one that it lacks."""
     if not spec.joins:
         return candidate
-    found: dict[tuple[str, Join], HostDevice] = {}
-    lacking = [_partners_of(facts, spec.joins, found) for facts in members]
+    partners: dict[tuple[str, Join], HostDevice] = {}
+    missing_reasons = [_collect_partners(facts, spec.joins, partners) for facts in members]
     return replace(
-        candidate, partners=found, not_ready_reason=candidate.not_ready_reason or next(filter(None, lacking), "")
+        candidate,
+        partners=partners,
+        not_ready_reason=candidate.not_ready_reason or next(filter(None, missing_reasons), ""),
     )
 
 
-def _partners_of(facts: Facts, joins: Iterable[Join], found: dict[tuple[str, Join], HostDevice]) -> str:
+def _collect_partners(facts: Facts, joins: Iterable[Join], partners: dict[tuple[str, Join], HostDevice]) -> str:
     """Put the partners of a device, and theirs, to those found; and why one is missing that it needs."""
-    lacking = ""
+    missing_reason = ""
     for join in joins:
         partner = facts.find_partner(join)
         if isinstance(partner, Facts):
-            found[facts.device.key, join] = partner.device
-            why = _partners_of(partner, join.pool.joins, found)
+            partners[facts.device.key, join] = partner.device
+            reason = _collect_partners(partner, join.pool.joins, partners)
         else:
-            why = partner.reason
-        lacking = lacking or ("" if join.optional else why)
-    return lacking
+            reason = partner.reason
+        missing_reason = missing_reason or ("" if join.optional else reason)
+    return missing_reason

@@ -24,8 +24,8 @@ class PartnerWord(Struct):
         partner = facts.find_partner(self.join)
         if isinstance(partner, Absent):
             return partner
-        said = partner(self.word or "name")
-        return said.prefix_reason(self.join.name) if isinstance(said, Absent) else said
+        value = partner(self.word or "name")
+        return value.prefix_reason(self.join.name) if isinstance(value, Absent) else value
 
 
 def read_key_values(words: Iterable[tuple[str, ValueType]], facts: WordReader) -> KeyValues | Absent:
@@ -52,7 +52,7 @@ class PartnerHealthWord(Struct):
         partner = facts.find_partner(self.join)
         if isinstance(partner, Absent):
             return partner
-        ails = facts.get_unhealthy_reason(self.join)
-        if isinstance(ails, Absent):
-            return ails
-        return not ails if self.word == HEALTHY else ails or Absent("it is healthy")
+        unhealthy_reason = facts.get_unhealthy_reason(self.join)
+        if isinstance(unhealthy_reason, Absent):
+            return unhealthy_reason
+        return not unhealthy_reason if self.word == HEALTHY else unhealthy_reason or Absent("it is healthy")

@@ -12,15 +12,15 @@ from agent.core.inventory.facts import Facts, Reader
 from agent.core.inventory.prepare_programs import PrepareRequest, find_prepare_requests, find_prepare_wait
 from agent.core.inventory.readiness import find_failed_precondition
 
-_GATE = "gate:"  # how the keys begin under which gates are remembered, which are no host devices
+_KEY_PREFIX = "gate:"  # how the keys begin under which gates are remembered, which are no host devices
 
 
 def evaluate_preconditions(
     specs: Sequence[ResourceSpec],
     reader: Reader,
-    places: PathIndex,
-    before: tuple[Mapping[int, str], Mapping[int, tuple[PrepareRequest, ...]]],
-    doubtful: set[str] | None,
+    path_index: PathIndex,
+    previous: tuple[Mapping[int, str], Mapping[int, tuple[PrepareRequest, ...]]],
+    dirty_keys: set[str] | None,
     *,
     program_results: Mapping[Command, str] | None,
 ) -> tuple[Mapping[int, str], Mapping[int, tuple[PrepareRequest, ...]]]:
@@ -28,30 +28,32 @@ def evaluate_preconditions(
 
     Where nothing touched concerns an entry, both are as `before`: those of the last look.
     """
-    gates: dict[int, str] = {}
-    programs: dict[int, tuple[PrepareRequest, ...]] = {}
+    inactive_reasons: dict[int, str] = {}
+    prepare_requests: dict[int, tuple[PrepareRequest, ...]] = {}
     for entry, spec in enumerate(specs):
         if not spec.gate and not spec.prepare:
             continue
-        machine = HostDevice(spec.source.kind, make_precondition_key(entry), "", "")
-        if doubtful is not None and machine.key not in doubtful:
-            gates[entry] = before[0][entry]
-            programs[entry] = before[1][entry]
+        host = HostDevice(spec.source.kind, make_precondition_key(entry), "", "")
+        if dirty_keys is not None and host.key not in dirty_keys:
+            inactive_reasons[entry] = previous[0][entry]
+            prepare_requests[entry] = previous[1][entry]
             continue
-        facts = Facts(spec, machine, reader)
-        programs[entry], fault = find_prepare_requests(spec, facts)
-        gates[entry] = (
-            fault or find_prepare_wait(programs[entry], program_results) or find_failed_precondition(spec, facts)
+        facts = Facts(spec, host, reader)
+        prepare_requests[entry], program_reason = find_prepare_requests(spec, facts)
+        inactive_reasons[entry] = (
+            program_reason
+            or find_prepare_wait(prepare_requests[entry], program_results)
+            or find_failed_precondition(spec, facts)
         )
-        places.add(machine.key, reader.get_read_paths(machine))
-    return gates, programs
+        path_index.add(host.key, reader.get_read_paths(host))
+    return inactive_reasons, prepare_requests
 
 
 def make_precondition_key(entry: int) -> str:
     """What an entry's gates and programs are remembered by among the keys of host devices."""
-    return f"{_GATE}{entry}"
+    return f"{_KEY_PREFIX}{entry}"
 
 
 def is_precondition_key(key: str) -> bool:
     """Whether that is the key of an entry's gates."""
-    return key.startswith(_GATE)
+    return key.startswith(_KEY_PREFIX)

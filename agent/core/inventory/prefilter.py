@@ -32,12 +32,12 @@ class PrefilterStep(Struct):
 
     def evaluate(self, value: Value | Absent) -> PrefilterState:
         """Where the entry stands once the word has said this."""
-        verdict = self.line.evaluate_value(value, CAREFUL if self.is_exclude else PLAIN)
+        line_verdict = self.line.evaluate_value(value, CAREFUL if self.is_exclude else PLAIN)
         if self.is_exclude:
-            return self.next_step if verdict is False else None
-        if verdict is False:
+            return self.next_step if line_verdict is False else None
+        if line_verdict is False:
             return make_mismatch(self.spec, self.line, value)
-        return self.next_step if verdict else None
+        return self.next_step if line_verdict else None
 
 
 # Where an entry stands: it turns the device down, it asks something, or it has to be judged in full.
@@ -50,20 +50,22 @@ class Prefilter:
     It remembers where answers lead, as long as it lives.
     """
 
-    __slots__ = ("_known", "_runs", "states")
+    __slots__ = ("_mismatches", "_next_prefilters", "states")
 
-    def __init__(self, stands: Iterable[PrefilterState]) -> None:
-        self.states = tuple(stands)
-        self._known: dict[tuple[Source, str, Value | Absent], Prefilter] = {}
-        self._runs: dict[int, tuple[Mismatch, ...]] = {}
+    def __init__(self, states: Iterable[PrefilterState]) -> None:
+        self.states = tuple(states)
+        self._next_prefilters: dict[tuple[Source, str, Value | Absent], Prefilter] = {}
+        self._mismatches: dict[int, tuple[Mismatch, ...]] = {}
 
     def find_mismatches(self, number: int) -> tuple[Mismatch, ...]:
         """How the entries from that number on turn the device down, up to the first of which that is not known."""
-        run = self._runs.get(number)
-        if run is None:
-            stands = takewhile(lambda stand: isinstance(stand, Mismatch), self.states[number:])
-            run = self._runs[number] = tuple(stand for stand in stands if isinstance(stand, Mismatch))
-        return run
+        mismatches = self._mismatches.get(number)
+        if mismatches is None:
+            leading_states = takewhile(lambda state: isinstance(state, Mismatch), self.states[number:])
+            mismatches = self._mismatches[number] = tuple(
+                state for state in leading_states if isinstance(state, Mismatch)
+            )
+        return mismatches
 
     def match_entry(
         self, number: int, by_source: Mapping[Source, HostDevice], reader: Reader
@@ -72,19 +74,21 @@ class Prefilter:
 
         And where they all stand with the device now.
         """
-        here = self
-        while isinstance(stand := here.states[number], PrefilterStep):
-            source, word = stand.spec.source, stand.line.word
-            here = here._after(source, word, reader.read_fact(by_source[source], word))
-        return here, stand
+        prefilter = self
+        while isinstance(state := prefilter.states[number], PrefilterStep):
+            source, word = state.spec.source, state.line.word
+            prefilter = prefilter._get_next_prefilter(source, word, reader.read_fact(by_source[source], word))
+        return prefilter, state
 
-    def _after(self, source: Source, word: str, value: Value | Absent) -> Prefilter:
+    def _get_next_prefilter(self, source: Source, word: str, value: Value | Absent) -> Prefilter:
         """Where they stand with a device of which a word of a source says this."""
-        answer = source, word, value  # of one word all values are of one type
-        known = self._known.get(answer)
-        if known is None:
-            known = self._known[answer] = Prefilter(_given(stand, source, word, value) for stand in self.states)
-        return known
+        fact = source, word, value  # of one word all values are of one type
+        next_prefilter = self._next_prefilters.get(fact)
+        if next_prefilter is None:
+            next_prefilter = self._next_prefilters[fact] = Prefilter(
+                _apply_value(state, source, word, value) for state in self.states
+            )
+        return next_prefilter
 
 
 class SourceEntries(NamedTuple):
@@ -97,24 +101,24 @@ class SourceEntries(NamedTuple):
 def select_source_entries(specs: Iterable[ResourceSpec], sources: Collection[Source]) -> SourceEntries:
     """Those of the entries that see what these sources show."""
     entries = tuple((number, spec) for number, spec in enumerate(specs) if spec.source in sources)
-    return SourceEntries(entries, Prefilter(_first(spec) for _, spec in entries))
+    return SourceEntries(entries, Prefilter(_build_steps(spec) for _, spec in entries))
 
 
-def _first(spec: ResourceSpec) -> PrefilterStep | None:
+def _build_steps(spec: ResourceSpec) -> PrefilterStep | None:
     """What an entry asks first. What is to be known of a device that it turns down, too, is not seen at a glance."""
     if spec.slots is not None or (spec.group is not None and spec.group.includes_unmatched):
         return None
-    first: PrefilterStep | None = None
-    for line in reversed(_decided(spec, spec.match)):
-        first = PrefilterStep(spec, line, is_exclude=False, next_step=first)
+    first_step: PrefilterStep | None = None
+    for line in reversed(_find_plain_lines(spec, spec.match)):
+        first_step = PrefilterStep(spec, line, is_exclude=False, next_step=first_step)
     for clause in reversed(spec.exclude):
         if clause.lines:
-            lines = _decided(spec, clause)
-            first = PrefilterStep(spec, lines[0], is_exclude=True, next_step=first) if lines else None
-    return first
+            lines = _find_plain_lines(spec, clause)
+            first_step = PrefilterStep(spec, lines[0], is_exclude=True, next_step=first_step) if lines else None
+    return first_step
 
 
-def _decided(spec: ResourceSpec, clause: Clause) -> list[ClauseLine]:
+def _find_plain_lines(spec: ResourceSpec, clause: Clause) -> list[ClauseLine]:
     """The lines that a clause begins with and that the value of a word of the source's decides."""
     lines: list[ClauseLine] = []
     for line in clause.lines:
@@ -124,7 +128,7 @@ def _decided(spec: ResourceSpec, clause: Clause) -> list[ClauseLine]:
     return lines
 
 
-def _given(stand: PrefilterState, source: Source, word: str, value: Value | Absent) -> PrefilterState:
-    while isinstance(stand, PrefilterStep) and stand.line.word == word and stand.spec.source == source:
-        stand = stand.evaluate(value)
-    return stand
+def _apply_value(state: PrefilterState, source: Source, word: str, value: Value | Absent) -> PrefilterState:
+    while isinstance(state, PrefilterStep) and state.line.word == word and state.spec.source == source:
+        state = state.evaluate(value)
+    return state

@@ -23,27 +23,27 @@ class PrepareRequest(NamedTuple):
 
 def find_prepare_requests(spec: ResourceSpec, facts: Knowledge) -> tuple[tuple[PrepareRequest, ...], str]:
     """The programs of which the clauses hold, and why one cannot be run. `facts` tell of the machine."""
-    found: list[PrepareRequest] = []
-    fault = ""
+    requests: list[PrepareRequest] = []
+    reason = ""
     for program in spec.prepare:
         if program.condition is not None and program.condition.find_failed_line(facts) is not None:
             continue
         command = program.build_command(facts)
         if isinstance(command, Absent):
-            fault = fault or f"waits for prepare.{program.name}: {command.reason}"
+            reason = reason or f"waits for prepare.{program.name}: {command.reason}"
         else:
-            found.append(PrepareRequest(program.name, command, runs_once=program.condition is None))
-    return tuple(found), fault
+            requests.append(PrepareRequest(program.name, command, runs_once=program.condition is None))
+    return tuple(requests), reason
 
 
-def find_prepare_wait(programs: tuple[PrepareRequest, ...], program_results: Mapping[Command, str] | None) -> str:
+def find_prepare_wait(requests: tuple[PrepareRequest, ...], program_results: Mapping[Command, str] | None) -> str:
     """Which of these programs has not been run well; empty if all have.
 
     outcomes: of those that ended, why not well, or nothing. None where nobody runs programs: they count as run.
     """
     if program_results is None:
         return ""
-    for one in programs:
-        if outcome := program_results.get(one.command, NOT_RUN):
-            return f"waits for prepare.{one.name}: {outcome}"
+    for request in requests:
+        if result := program_results.get(request.command, NOT_RUN):
+            return f"waits for prepare.{request.name}: {result}"
     return ""

@@ -10,7 +10,7 @@ from agent.core.language.clause import Clause, FailedLine, Statement
 from agent.core.language.logic import PLAIN, Knowledge
 from agent.core.language.safe_text import shorten
 
-_SHOWN = 100  # characters of what was read
+_MAX_FACTS_LENGTH = 100  # characters of what was read
 
 
 def find_failed_precondition(spec: ResourceSpec | PartnerChecks, facts: Knowledge) -> str:
@@ -18,7 +18,7 @@ def find_failed_precondition(spec: ResourceSpec | PartnerChecks, facts: Knowledg
     for clause in spec.gate:
         failed = clause.find_failed_line(facts)
         if failed is not None:
-            return f"waits for {_said(failed)}"
+            return f"waits for {_format_failed_line(failed)}"
     return ""
 
 
@@ -27,16 +27,17 @@ def find_not_ready_reason(wait: Iterable[Clause], facts: Knowledge) -> str:
     for clause in wait:
         failed = clause.find_failed_line(facts)
         if failed is None and clause.lines:
-            failed = _of(clause.lines[0], facts)
+            failed = _make_failed_line(clause.lines[0], facts)
         elif failed is None or failed.undecided_fact is None:
             continue
-        return f"not yet: {_said(failed)}"
+        return f"not yet: {_format_failed_line(failed)}"
     return ""
 
 
-def _of(statement: Statement, facts: Knowledge) -> FailedLine:
+def _make_failed_line(statement: Statement, facts: Knowledge) -> FailedLine:
     return FailedLine(statement, statement.format_facts(facts, PLAIN))
 
 
-def _said(failed: FailedLine) -> str:
-    return f"{failed.statement.address} = {failed.statement.source_text}, here {shorten(failed.facts_text, _SHOWN)}"
+def _format_failed_line(failed: FailedLine) -> str:
+    facts_text = shorten(failed.facts_text, _MAX_FACTS_LENGTH)
+    return f"{failed.statement.address} = {failed.statement.source_text}, here {facts_text}"

@@ -10,10 +10,10 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def trim_common_ends(before: Sequence[T], now: Sequence[T]) -> tuple[Sequence[T], Sequence[T]]:
+def trim_common_ends(old: Sequence[T], new: Sequence[T]) -> tuple[Sequence[T], Sequence[T]]:
     """What is left of two sequences without the beginning and the end that they have in common."""
-    most = min(len(before), len(now))
-    first = next(compress(count(), map(is_not, before, now)), most)
-    last = next(compress(count(), map(is_not, reversed(before), reversed(now))), most)
-    last = min(last, most - first)
-    return before[first : len(before) - last], now[first : len(now) - last]
+    max_length = min(len(old), len(new))
+    prefix_length = next(compress(count(), map(is_not, old, new)), max_length)
+    suffix_length = next(compress(count(), map(is_not, reversed(old), reversed(new))), max_length)
+    suffix_length = min(suffix_length, max_length - prefix_length)
+    return old[prefix_length : len(old) - suffix_length], new[prefix_length : len(new) - suffix_length]

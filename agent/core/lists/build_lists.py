@@ -30,8 +30,8 @@ from agent.core.lists.unchanged_list import UnchangedList, make_unchanged_list
 from agent.core.struct import Struct, field, not_compared, replace
 
 MAX_LIST_BYTES = 4 * 1024 * 1024  # the kubelet's limit for one message, bytes
-_FULL = "the kubelet's list is full (4 MiB)"
-_SURELY_WITHIN = 30_000  # ids of any length whose list cannot reach the limit
+_FULL_REASON = "the kubelet's list is full (4 MiB)"
+_SAFE_ID_COUNT = 30_000  # ids of any length whose list cannot reach the limit
 
 
 @not_compared("unchanged_lists")
@@ -101,9 +101,9 @@ def build_lists(
         candidates: those of the look, if checks have said something of them.
         confirmed_ids: the held IDs that were granted or named by PodResources; all of `held` if None.
     """
-    may_hold = HeldIds(held_ids)
-    present = ListInputs(
-        inventory, may_hold, current_time, may_hold if confirmed_ids is None else HeldIds(confirmed_ids)
+    possible_ids = HeldIds(held_ids)
+    inputs = ListInputs(
+        inventory, possible_ids, current_time, possible_ids if confirmed_ids is None else HeldIds(confirmed_ids)
     )
     names = assign_candidates(
         inventory.get_resource_candidates() if candidates is None else candidates,
@@ -112,122 +112,156 @@ def build_lists(
         generated_names or {},
         current_time,
     )
-    drafts = _drafts(names, specs, previous, present, unchanged_lists or {})
-    for name, old in previous.items():
-        if name not in drafts:
-            drafts[name] = retire_resource(name, old.devices, present.held_ids)
-    unlisted, moving = assign_ids(drafts, present)
-    apply_host_exclusion(drafts, present)
-    shut_keys = apply_iommu_exclusion(drafts, present)
-    snapshots = {name: _snapshot(made, previous.get(name), present.held_ids, unlisted) for name, made in drafts.items()}
+    builders = _start_lists(names, specs, previous, inputs, unchanged_lists or {})
+    for name, device_list in previous.items():
+        if name not in builders:
+            builders[name] = retire_resource(name, device_list.devices, inputs.held_ids)
+    unlisted, awaits_delivery = assign_ids(builders, inputs)
+    apply_host_exclusion(builders, inputs)
+    exclusive_keys = apply_iommu_exclusion(builders, inputs)
+    lists = {
+        name: _finish_list(builder, previous.get(name), inputs.held_ids, unlisted) for name, builder in builders.items()
+    }
     unlisted += sorted(
         (
-            UnlistedCandidate(candidate.resource, candidate.device.location, candidate.device.key, why)
-            for candidate, why in names.unlisted_candidates
+            UnlistedCandidate(candidate.resource, candidate.device.location, candidate.device.key, reason)
+            for candidate, reason in names.unlisted_candidates
         ),
-        key=lambda one: (one.resource, make_sort_key(one.location), one.key),
+        key=lambda unlisted_candidate: (
+            unlisted_candidate.resource,
+            make_sort_key(unlisted_candidate.location),
+            unlisted_candidate.key,
+        ),
     )
-    partly = {left_out.resource for left_out in unlisted}
-    again = {
-        name: known
+    incomplete_resources = {unlisted_candidate.resource for unlisted_candidate in unlisted}
+    new_unchanged_lists = {
+        name: unchanged_list
         for name in names.written_names
-        if name not in partly and (known := make_unchanged_list(names.candidates[name], drafts[name], snapshots[name]))
+        if name not in incomplete_resources
+        and (unchanged_list := make_unchanged_list(names.candidates[name], builders[name], lists[name]))
     }
-    kept = {
-        name: GeneratedName(one.written_name)
-        if snapshots[name].devices or names.candidates[name]
-        else one.mark_empty(current_time)
-        for name, one in names.generated_names.items()
+    new_generated_names = {
+        name: GeneratedName(generated_name.written_name)
+        if lists[name].devices or names.candidates[name]
+        else generated_name.mark_empty(current_time)
+        for name, generated_name in names.generated_names.items()
     }
     return DeviceLists(
-        snapshots, tuple(unlisted), moving, _next(drafts, kept, present), names.written_names, kept, again, shut_keys
+        lists,
+        tuple(unlisted),
+        awaits_delivery,
+        _find_next_time(builders, new_generated_names, inputs),
+        names.written_names,
+        new_generated_names,
+        new_unchanged_lists,
+        exclusive_keys,
     )
 
 
-def _drafts(
+def _start_lists(
     names: ResourceNames,
     specs: Sequence[ResourceSpec],
     previous: Mapping[str, DeviceList],
-    present: ListInputs,
-    settled: Mapping[str, UnchangedList],
+    inputs: ListInputs,
+    unchanged_lists: Mapping[str, UnchangedList],
 ) -> dict[str, ListBuilder]:
     """The drafts of all resources that an entry has, in file order."""
-    drafts: dict[str, ListBuilder] = {}
+    builders: dict[str, ListBuilder] = {}
     slots = {spec.name: spec.slots for spec in specs if spec.slots is not None and not spec.is_addition}
-    for name, written in names.written_names.items():
-        old = previous.get(name) or DeviceList(name)
-        known, offers = settled.get(name), names.candidates[name]
-        shared = slots.get(written or name)
-        if shared is not None:
-            drafts[name] = start_slot_list(name, shared, old.devices, offers, present)
+    for name, written_name in names.written_names.items():
+        old_list = previous.get(name) or DeviceList(name)
+        unchanged_list, candidates = unchanged_lists.get(name), names.candidates[name]
+        slots_spec = slots.get(written_name or name)
+        if slots_spec is not None:
+            builders[name] = start_slot_list(name, slots_spec, old_list.devices, candidates, inputs)
             names.unlisted_candidates += [
-                (candidate, candidate.not_ready_reason) for candidate in offers.values() if candidate.not_ready_reason
+                (candidate, candidate.not_ready_reason)
+                for candidate in candidates.values()
+                if candidate.not_ready_reason
             ]
-        elif known is not None and known.device_list is old and known.written_name == written:
-            drafts[name] = known.start_list(offers, present)
+        elif (
+            unchanged_list is not None
+            and unchanged_list.device_list is old_list
+            and unchanged_list.written_name == written_name
+        ):
+            builders[name] = unchanged_list.start_list(candidates, inputs)
         else:
-            drafts[name] = start_list(name, old.devices, {**offers}, present, written=written)
-    return drafts
+            builders[name] = start_list(name, old_list.devices, {**candidates}, inputs, written_name=written_name)
+    return builders
 
 
-def _next(drafts: Mapping[str, ListBuilder], fanned: Mapping[str, GeneratedName], present: ListInputs) -> float | None:
+def _find_next_time(
+    builders: Mapping[str, ListBuilder], generated_names: Mapping[str, GeneratedName], inputs: ListInputs
+) -> float | None:
     """When something is to be forgotten."""
-    gone = (
+    device_times = (
         device.absent_since + FORGET_SECONDS
-        for made in drafts.values()
-        for device in made.absent_devices.values()
-        if device.absent_since is not None and not present.held_ids.is_held(device)
+        for builder in builders.values()
+        for device in builder.absent_devices.values()
+        if device.absent_since is not None and not inputs.held_ids.is_held(device)
     )
-    empty = (one.empty_since + EMPTY_SECONDS for one in fanned.values() if one.empty_since is not None)
-    return min((*gone, *empty), default=None)
+    name_times = (
+        generated_name.empty_since + EMPTY_SECONDS
+        for generated_name in generated_names.values()
+        if generated_name.empty_since is not None
+    )
+    return min((*device_times, *name_times), default=None)
 
 
-def _snapshot(
-    made: ListBuilder, old: DeviceList | None, held: HeldIds, unlisted: list[UnlistedCandidate]
+def _finish_list(
+    builder: ListBuilder, old_list: DeviceList | None, held_ids: HeldIds, unlisted: list[UnlistedCandidate]
 ) -> DeviceList:
     """The draft as a list: in order, one rule for topology, within the kubelet's limit; the old one if it is equal."""
-    if old is not None and made.is_unchanged and not made.removed_devices:
-        return old
-    made.merge_added_devices()
-    devices = merge_in_order([*made.present_devices], [*made.absent_devices.values(), *made.list_retiring_parts()])
-    if count_ids(devices) > _SURELY_WITHIN:
-        devices = _within_limit(devices, made.resource, held, unlisted)
-    fresh = tuple(_one_topology(devices, old))
-    return old if old is not None and old.devices == fresh else DeviceList(made.resource, fresh)
+    if old_list is not None and builder.is_unchanged and not builder.removed_devices:
+        return old_list
+    builder.merge_added_devices()
+    devices = merge_in_order(
+        [*builder.present_devices], [*builder.absent_devices.values(), *builder.list_retiring_parts()]
+    )
+    if count_ids(devices) > _SAFE_ID_COUNT:
+        devices = _limit_size(devices, builder.resource, held_ids, unlisted)
+    sent_devices = tuple(_unify_topology(devices, old_list))
+    return (
+        old_list
+        if old_list is not None and old_list.devices == sent_devices
+        else DeviceList(builder.resource, sent_devices)
+    )
 
 
-def _one_topology(devices: list[Device], old: DeviceList | None) -> list[Device]:
+def _unify_topology(devices: list[Device], old_list: DeviceList | None) -> list[Device]:
     """All devices with their NUMA nodes, or none: the kubelet cannot see those without beside those with."""
     if all(device.numa for device in devices) or not any(device.numa for device in devices):
         return devices
-    known = {(device.share_base, device.first_share): device for device in old.devices} if old else {}
-    bare = [replace(device, numa=()) if device.numa else device for device in devices]
-    before = [known.get((device.share_base, device.first_share)) for device in bare]
+    old_devices = {(device.share_base, device.first_share): device for device in old_list.devices} if old_list else {}
+    bare_devices = [replace(device, numa=()) if device.numa else device for device in devices]
+    matching_devices = [old_devices.get((device.share_base, device.first_share)) for device in bare_devices]
     return [
-        former if former is not None and former == device else device
-        for former, device in zip(before, bare, strict=True)
+        old_device if old_device is not None and old_device == device else device
+        for old_device, device in zip(matching_devices, bare_devices, strict=True)
     ]
 
 
-def _within_limit(
-    devices: list[Device], resource: str, held: HeldIds, unlisted: list[UnlistedCandidate]
+def _limit_size(
+    devices: list[Device], resource: str, held_ids: HeldIds, unlisted: list[UnlistedCandidate]
 ) -> list[Device]:
     """As many devices as one message to the kubelet can hold. What pods may hold is in it before all else."""
-    size = sum(_bytes(part) for device in devices if (part := held.find_held_part(device)) is not None)
-    within: list[Device] = []
+    size = sum(
+        _compute_size(held_part) for device in devices if (held_part := held_ids.find_held_part(device)) is not None
+    )
+    listed_devices: list[Device] = []
     for device in devices:
-        part = held.find_held_part(device)
-        more = _bytes(device) - (_bytes(part) if part is not None else 0)
-        if size + more <= MAX_LIST_BYTES:
-            size += more
-            within.append(device)
+        held_part = held_ids.find_held_part(device)
+        added_size = _compute_size(device) - (_compute_size(held_part) if held_part is not None else 0)
+        if size + added_size <= MAX_LIST_BYTES:
+            size += added_size
+            listed_devices.append(device)
             continue
-        unlisted.append(UnlistedCandidate(resource, device.location, device.key, _FULL))
-        if part is not None:
-            within.append(make_unhealthy(part, _FULL, part.absent_since))
-    return within
+        unlisted.append(UnlistedCandidate(resource, device.location, device.key, _FULL_REASON))
+        if held_part is not None:
+            listed_devices.append(make_unhealthy(held_part, _FULL_REASON, held_part.absent_since))
+    return listed_devices
 
 
-def _bytes(device: Device) -> int:
+def _compute_size(device: Device) -> int:
     suffix = 0 if device.shares is None else len(f"{device.share_suffix}{device.shares}")
     return len(device) * compute_device_bytes(len(device.id) + suffix, len(device.numa))

@@ -19,7 +19,7 @@ class ResourceDevice(NamedTuple):
     device: Device
 
 
-def find_devices(name: str, lists: Iterable[DeviceList], offers: ResourceCandidates) -> list[ResourceDevice]:
+def find_devices(name: str, lists: Iterable[DeviceList], candidates: ResourceCandidates) -> list[ResourceDevice]:
     """The devices that a name means: an id of the kubelet's or the device's own, a place, or what a host device of it
     is called; else the one whose id begins so.
 
@@ -27,42 +27,56 @@ def find_devices(name: str, lists: Iterable[DeviceList], offers: ResourceCandida
     """
     all_lists = tuple(lists)
     by_id = [
-        ResourceDevice(one.resource, found[0]) for one in all_lists if (found := one.find_device(name)) is not None
+        ResourceDevice(device_list.resource, share[0])
+        for device_list in all_lists
+        if (share := device_list.find_device(name)) is not None
     ]
     if by_id:
         return by_id
-    listed = [ResourceDevice(one.resource, device) for one in all_lists for device in one.devices]
-    if by_name := [one for one in listed if name in {one.device.id, *one.device.locations}]:
-        return by_name
-    if by_host := list(_by_host(name, listed, offers)):
-        return by_host
-    begun = [one for one in listed if one.device.id.startswith(name)] if name else []
-    return begun if len(begun) == 1 else []
-
-
-def _by_host(name: str, listed: Iterable[ResourceDevice], offers: ResourceCandidates) -> Iterator[ResourceDevice]:
-    meant = [
-        (resource, candidate)
-        for (resource, _), found in offers.items()
-        for candidate in found.values()
-        if any(_is_called(host, name) for host in candidate.host_devices)
+    listed = [
+        ResourceDevice(device_list.resource, device) for device_list in all_lists for device in device_list.devices
     ]
-    if not meant:
+    if by_name := [
+        resource_device
+        for resource_device in listed
+        if name in {resource_device.device.id, *resource_device.device.locations}
+    ]:
+        return by_name
+    if by_host := list(_find_by_host_device(name, listed, candidates)):
+        return by_host
+    matches = (
+        [resource_device for resource_device in listed if resource_device.device.id.startswith(name)] if name else []
+    )
+    return matches if len(matches) == 1 else []
+
+
+def _find_by_host_device(
+    name: str, listed: Iterable[ResourceDevice], resource_candidates: ResourceCandidates
+) -> Iterator[ResourceDevice]:
+    named_candidates = [
+        (resource, candidate)
+        for (resource, _), candidates in resource_candidates.items()
+        for candidate in candidates.values()
+        if any(_has_name(host, name) for host in candidate.host_devices)
+    ]
+    if not named_candidates:
         return
     by_key: Mapping[tuple[str, str], ResourceDevice] = {
-        (one.resource, key): one for one in listed for key in one.device.keys
+        (resource_device.resource, key): resource_device
+        for resource_device in listed
+        for key in resource_device.device.keys
     }
-    for resource, candidate in meant:
-        yield by_key.get((resource, candidate.device.key)) or ResourceDevice(resource, _alone(candidate))
+    for resource, candidate in named_candidates:
+        yield by_key.get((resource, candidate.device.key)) or ResourceDevice(resource, _make_unlisted_device(candidate))
 
 
-def _alone(candidate: Candidate) -> Device:
+def _make_unlisted_device(candidate: Candidate) -> Device:
     return make_device(candidate, candidate.ids[0] if candidate.ids else candidate.device.name, candidate.shares)
 
 
-def _is_called(host: HostDevice, name: str) -> bool:
-    known = {host.name, host.name.removeprefix("/dev/"), host.location, host.node, host.directory}
-    return name in known - {""} or _is_address(host, name)
+def _has_name(host: HostDevice, name: str) -> bool:
+    names = {host.name, host.name.removeprefix("/dev/"), host.location, host.node, host.directory}
+    return name in names - {""} or _is_address(host, name)
 
 
 def _is_address(host: HostDevice, name: str) -> bool:

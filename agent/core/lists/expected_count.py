@@ -15,19 +15,21 @@ def find_missing_devices(specs: Sequence[ResourceSpec], inventory: Inventory, li
     for spec in specs:
         if spec.expect is None or spec.is_addition:
             continue
-        there = _given(spec, inventory) if spec.slots else _listed(spec, lists)
-        if there < spec.expect:
-            missing[spec.name] = f"{there} of {spec.expect} expected device{'s' * (spec.expect != 1)}"
+        count = _count_candidates(spec, inventory) if spec.slots else _count_listed_devices(spec, lists)
+        if count < spec.expect:
+            missing[spec.name] = f"{count} of {spec.expect} expected device{'s' * (spec.expect != 1)}"
     return missing
 
 
-def _listed(spec: ResourceSpec, assembly: DeviceLists) -> int:
-    names = [name for name, written in assembly.written_names.items() if (written or name) == spec.name]
-    devices = (device for name in names if name in assembly.lists for device in assembly.lists[name].devices)
+def _count_listed_devices(spec: ResourceSpec, lists: DeviceLists) -> int:
+    names = [name for name, written_name in lists.written_names.items() if (written_name or name) == spec.name]
+    devices = (device for name in names if name in lists.lists for device in lists.lists[name].devices)
     return len({device.key for device in devices if device.absent_since is None})
 
 
-def _given(spec: ResourceSpec, look: Inventory) -> int:
+def _count_candidates(spec: ResourceSpec, inventory: Inventory) -> int:
     return sum(
-        len(found) for (name, text), found in look.get_resource_candidates().items() if (text or name) == spec.name
+        len(candidates)
+        for (name, written_name), candidates in inventory.get_resource_candidates().items()
+        if (written_name or name) == spec.name
     )

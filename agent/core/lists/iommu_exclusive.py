@@ -21,31 +21,31 @@ def format_iommu_reason(holder: str) -> str:
     return f"a pod holds its IOMMU group, as {holder}"
 
 
-def apply_iommu_exclusion(drafts: Mapping[str, ListBuilder], present: ListInputs) -> frozenset[str]:
+def apply_iommu_exclusion(builders: Mapping[str, ListBuilder], inputs: ListInputs) -> frozenset[str]:
     """Make Unhealthy what is of one group with a confirmed ID, in whichever resource either is.
 
     Return the keys of all host devices that a listed device shuts, held or not.
     """
-    confirmed = present.confirmed_ids
-    tied = frozenset(
-        key for draft in drafts.values() for device in draft.exclusive_devices for key in device.exclusive_keys
+    confirmed_ids = inputs.confirmed_ids
+    exclusive_keys = frozenset(
+        key for builder in builders.values() for device in builder.exclusive_devices for key in device.exclusive_keys
     )
-    if not tied:
-        return tied
-    has: dict[str, str] = {}
-    shut: dict[str, str] = {}
-    for name, draft in drafts.items():
-        for device in draft.list_devices():
-            if (device.exclusive_keys or not tied.isdisjoint(device.keys)) and confirmed.is_held(device):
-                for known, keys in ((has, device.keys), (shut, device.exclusive_keys)):
+    if not exclusive_keys:
+        return exclusive_keys
+    device_holders: dict[str, str] = {}
+    group_holders: dict[str, str] = {}
+    for name, builder in builders.items():
+        for device in builder.list_devices():
+            if (device.exclusive_keys or not exclusive_keys.isdisjoint(device.keys)) and confirmed_ids.is_held(device):
+                for key_holders, keys in ((device_holders, device.keys), (group_holders, device.exclusive_keys)):
                     for key in keys:
-                        known.setdefault(key, f"{name} {device.id}")
-    for draft in drafts.values() if has else ():
-        for devices in (draft.present_devices, draft.added_devices):
+                        key_holders.setdefault(key, f"{name} {device.id}")
+    for builder in builders.values() if device_holders else ():
+        for devices in (builder.present_devices, builder.added_devices):
             for index, device in enumerate(devices):
-                holders = [shut[key] for key in device.keys if key in shut]
-                holders += [has[key] for key in device.exclusive_keys if key in has]
-                if holders and device.health is Health.HEALTHY and not confirmed.is_held(device):
-                    devices[index] = make_unhealthy(device, format_iommu_reason(holders[0]), absent_since=None)
-                    draft.is_unchanged, draft.has_other_inputs = False, True
-    return tied
+                conflicts = [group_holders[key] for key in device.keys if key in group_holders]
+                conflicts += [device_holders[key] for key in device.exclusive_keys if key in device_holders]
+                if conflicts and device.health is Health.HEALTHY and not confirmed_ids.is_held(device):
+                    devices[index] = make_unhealthy(device, format_iommu_reason(conflicts[0]), absent_since=None)
+                    builder.is_unchanged, builder.has_other_inputs = False, True
+    return exclusive_keys

@@ -74,9 +74,9 @@ class ListBuilder(MutableStruct):
         yield from self.present_devices
         yield from self.added_devices
 
-    def retire(self, device: Device, reason: str, held: HeldIds) -> None:
+    def retire(self, device: Device, reason: str, held_ids: HeldIds) -> None:
         """Offer a device no more: it stays as far as a pod may hold it."""
-        part = held.find_held_part(device)
+        part = held_ids.find_held_part(device)
         if part is None:
             self.removed_devices.append(device)
         else:
@@ -87,16 +87,16 @@ class ListBuilder(MutableStruct):
         if not self.retiring_devices:
             return []
         ids = {device.id for device in self.retiring_devices}
-        offered = (
+        present_devices = (
             device
             for device in (*self.present_devices, *self.added_devices, *self.absent_devices.values())
             if device.id in ids
         )
-        covered = {device.share_base: device.shares or 1 for device in offered}
+        share_counts = {device.share_base: device.shares or 1 for device in present_devices}
         return [
             part
             for device in self.retiring_devices
-            if (part := _above(device, covered.get(device.share_base, 0))) is not None
+            if (part := _slice_shares(device, share_counts.get(device.share_base, 0))) is not None
         ]
 
 
@@ -104,10 +104,10 @@ def start_list(
     resource: str,
     devices: Iterable[Device],
     candidates: dict[str, Candidate],
-    present: ListInputs,
-    settled: Sequence[Device] = (),
+    inputs: ListInputs,
+    present_devices: Sequence[Device] = (),
     *,
-    written: str = "",
+    written_name: str = "",
 ) -> ListBuilder:
     """The draft of one resource, without its newcomers.
 
@@ -115,13 +115,13 @@ def start_list(
         resource: its name.
         devices: its list as last told, in order, but for those of `settled`.
         candidates: by key; they are used up.
-        present: where the old devices are looked for.
-        settled: devices that are known to be in their place, in list order; their candidates are not among the others.
-        written: the name as its entry writes it, if that has words.
+        inputs: where the old devices are looked for.
+        present_devices: devices that are known to be in their place, in list order; their candidates are not among the others.
+        written_name: the name as its entry writes it, if that has words.
     """
-    made = ListBuilder(resource, written, [*settled], new_candidates=candidates)
-    there = made.added_devices if settled else made.present_devices
-    others: list[Device] = []
+    builder = ListBuilder(resource, written_name, [*present_devices], new_candidates=candidates)
+    target = builder.added_devices if present_devices else builder.present_devices
+    other_devices: list[Device] = []
     for device in devices:
         candidate = candidates.get(device.key)
         if (
@@ -132,27 +132,27 @@ def start_list(
             and not device.first_share
         ):
             del candidates[device.key]
-            there.append(update_device(made, device, candidate, present))
+            target.append(update_device(builder, device, candidate, inputs))
         else:
-            others.append(device)
-    if others:
-        _judge(made, others, present)
-    return made
+            other_devices.append(device)
+    if other_devices:
+        _sort_old_devices(builder, other_devices, inputs)
+    return builder
 
 
-def retire_resource(resource: str, devices: Iterable[Device], held: HeldIds) -> ListBuilder:
+def retire_resource(resource: str, devices: Iterable[Device], held_ids: HeldIds) -> ListBuilder:
     """The draft of a resource that has no entry any more."""
-    made = ListBuilder(resource)
+    builder = ListBuilder(resource)
     for device in devices:
-        made.retire(device, RETIRED_REASON, held)
-    return made
+        builder.retire(device, RETIRED_REASON, held_ids)
+    return builder
 
 
-def merge_in_order(devices: list[Device], others: Sequence[Device]) -> list[Device]:
+def merge_in_order(devices: list[Device], other_devices: Sequence[Device]) -> list[Device]:
     """All in list order, in which `devices` are already: a few others are put in place, many are sorted in."""
-    if len(others) * 16 > len(devices):
-        return sorted((*devices, *others), key=make_list_sort_key)
-    for device in others:
+    if len(other_devices) * 16 > len(devices):
+        return sorted((*devices, *other_devices), key=make_list_sort_key)
+    for device in other_devices:
         insort(devices, device, key=make_list_sort_key)
     return devices
 
@@ -161,11 +161,11 @@ def make_device(
     candidate: Candidate,
     id: str,  # noqa: A002  the API's own word
     shares: int | None,
-    lead: str = "",
-    missing: tuple[Member, ...] = (),
+    id_location: str = "",
+    missing_members: tuple[Member, ...] = (),
 ) -> Device:
     """The device that a candidate makes under an id, which the member at the place `lead` gave, in so many shares."""
-    reason = Reason.of(format_missing_members(missing)) or candidate.reason
+    reason = Reason.of(format_missing_members(missing_members)) or candidate.reason
     return Device(
         id=id,
         location=candidate.device.location,
@@ -177,8 +177,8 @@ def make_device(
         nodes=candidate.nodes,
         instance_id=candidate.device.instance_id,
         members=candidate.members,
-        missing_members=missing,
-        id_location="" if lead == candidate.device.location else lead,
+        missing_members=missing_members,
+        id_location="" if id_location == candidate.device.location else id_location,
         grouping_digest=candidate.grouping_digest,
         share_suffix=candidate.share_suffix,
         exclusive_keys=candidate.exclusive_keys,
@@ -186,24 +186,24 @@ def make_device(
     )
 
 
-def update_device(made: ListBuilder, device: Device, candidate: Candidate, present: ListInputs) -> Device:
+def update_device(builder: ListBuilder, device: Device, candidate: Candidate, inputs: ListInputs) -> Device:
     """The device as it is now, under the id it had; the same object if nothing changed. Shares too many leave."""
     shares = candidate.shares if candidate.shares != UNKNOWN_SHARES else device.shares
-    grouped = bool(device.members or candidate.members)
-    missing = (
-        find_missing_members(device, candidate, present.inventory, is_held=present.held_ids.is_held(device))
-        if grouped
+    is_group = bool(device.members or candidate.members)
+    missing_members = (
+        find_missing_members(device, candidate, inputs.inventory, is_held=inputs.held_ids.is_held(device))
+        if is_group
         else ()
     )
-    shuts = candidate.exclusive_keys
-    if device.exclusive_keys != shuts and present.confirmed_ids.is_held(
+    exclusive_keys = candidate.exclusive_keys
+    if device.exclusive_keys != exclusive_keys and inputs.confirmed_ids.is_held(
         device
     ):  # the pod still has what it was granted
-        shuts = tuple(dict.fromkeys((*shuts, *device.exclusive_keys)))
-    made.has_other_inputs |= bool(missing) or shuts != candidate.exclusive_keys
-    digest = device.grouping_digest if missing else candidate.grouping_digest
+        exclusive_keys = tuple(dict.fromkeys((*exclusive_keys, *device.exclusive_keys)))
+    builder.has_other_inputs |= bool(missing_members) or exclusive_keys != candidate.exclusive_keys
+    grouping_digest = device.grouping_digest if missing_members else candidate.grouping_digest
     if (
-        device.reason == (Reason.of(format_missing_members(missing)) or candidate.reason)
+        device.reason == (Reason.of(format_missing_members(missing_members)) or candidate.reason)
         and device.nodes == candidate.nodes
         and device.numa == candidate.numa
         and device.shares == shares
@@ -211,27 +211,32 @@ def update_device(made: ListBuilder, device: Device, candidate: Candidate, prese
         and device.key == candidate.device.key
         and device.location == candidate.device.location
         and device.members == candidate.members
-        and device.missing_members == missing
-        and device.grouping_digest == digest
-        and device.exclusive_keys == shuts
+        and device.missing_members == missing_members
+        and device.grouping_digest == grouping_digest
+        and device.exclusive_keys == exclusive_keys
         and device.moved_words == candidate.moved_words
         and device.absent_since is None
     ):
         return device
     if device.shares is not None and shares is not None and device.shares > shares:
-        made.retire(replace(device, first_share=shares), _fewer(shares), present.held_ids)
-    lead = device.id_location or device.location if candidate.members else ""
-    now = make_device(candidate, device.id, shares, lead, missing)
-    return replace(now, grouping_digest=digest, exclusive_keys=shuts, has_contested_id=device.has_contested_id)
+        builder.retire(replace(device, first_share=shares), _format_fewer_shares(shares), inputs.held_ids)
+    id_location = device.id_location or device.location if candidate.members else ""
+    new_device = make_device(candidate, device.id, shares, id_location, missing_members)
+    return replace(
+        new_device,
+        grouping_digest=grouping_digest,
+        exclusive_keys=exclusive_keys,
+        has_contested_id=device.has_contested_id,
+    )
 
 
-def keep_absent(made: ListBuilder, device: Device, reason: str, present: ListInputs) -> bool:
+def keep_absent(builder: ListBuilder, device: Device, reason: str, inputs: ListInputs) -> bool:
     """Keep a device that the host does not show, unless it may be forgotten."""
-    if present.must_forget(device):
-        made.removed_devices.append(device)
+    if inputs.must_forget(device):
+        builder.removed_devices.append(device)
         return False
-    since = present.current_time if device.absent_since is None else device.absent_since
-    made.absent_devices[device.share_base] = make_unhealthy(device, reason, absent_since=since)
+    absent_since = inputs.current_time if device.absent_since is None else device.absent_since
+    builder.absent_devices[device.share_base] = make_unhealthy(device, reason, absent_since=absent_since)
     return True
 
 
@@ -243,85 +248,106 @@ def may_be_same(device: Device, candidate: Candidate) -> bool:
     """
     if not is_device_node(device) or device.id not in candidate.ids_from_name:
         return not device.has_contested_id or not set(device.locations).isdisjoint(candidate.locations)
-    before, now = map(identify_hardware, device.host_parts), list(map(identify_hardware, candidate.host_devices))
-    return any(one.may_equal(other) for one in before for other in now)
+    old_hardware, new_hardware = (
+        map(identify_hardware, device.host_parts),
+        list(map(identify_hardware, candidate.host_devices)),
+    )
+    return any(old.may_equal(new) for old in old_hardware for new in new_hardware)
 
 
-def _judge(made: ListBuilder, devices: list[Device], present: ListInputs) -> None:
+def _sort_old_devices(builder: ListBuilder, devices: list[Device], inputs: ListInputs) -> None:
     """What becomes of devices that are not simply where they were under the same key."""
-    places: dict[str, dict[str, Candidate]] = {}
-    for key in sorted(made.new_candidates):
-        for place in made.new_candidates[key].locations:
-            places.setdefault(place, {})[key] = made.new_candidates[key]
-    left = {place for device in devices for place in device.locations}
-    filled = {
-        place
-        for there in (made.present_devices, made.added_devices)
-        for device in there
-        if device.location in left or device.members or device.missing_members
-        for place in device.locations
+    candidates_by_location: dict[str, dict[str, Candidate]] = {}
+    for key in sorted(builder.new_candidates):
+        for location in builder.new_candidates[key].locations:
+            candidates_by_location.setdefault(location, {})[key] = builder.new_candidates[key]
+    old_locations = {location for device in devices for location in device.locations}
+    filled_locations = {
+        location
+        for devices_at in (builder.present_devices, builder.added_devices)
+        for device in devices_at
+        if device.location in old_locations or device.members or device.missing_members
+        for location in device.locations
     }
-    filled.update(places)
-    taken: set[str] = set()
+    filled_locations.update(candidates_by_location)
+    taken_keys: set[str] = set()
     # Of several that were in one place the last to go comes first.
     for device in sorted(devices, key=lambda device: -inf if device.absent_since is None else -device.absent_since):
-        held = present.held_ids.is_held(device)
-        there = (one for place in device.locations for key, one in places.get(place, {}).items() if key not in taken)
-        here = [one for one in there if not held or may_be_same(device, one)]
-        same = next((one for one in here if one.has_id_of(device)), None)
-        doubt = next((one for one in here if one.may_get_id_of(device)), None)
-        if device.first_share or (same is not None and same.share_mark != device.share_mark):
-            made.retire(device, _why_less(device, present.inventory), present.held_ids)
-            if same is not None and not held:
-                taken.add(same.device.key)
-                made.previous_ids[same.device.key] = device.id
-        elif same is not None:
-            taken.add(same.device.key)
-            if present.is_any_member_present(device):
-                del made.new_candidates[same.device.key]
-                made.added_devices.append(update_device(made, device, same, present))
-            elif keep_absent(made, device, ABSENT_REASON, present):
-                made.previous_ids[same.device.key] = device.id
-        elif doubt is not None:
-            if keep_absent(made, device, f"it has no id now: {doubt.missing_id_reason}", present):
-                made.possible_devices.setdefault(doubt.device.key, []).append(device.share_base)
-        elif present.is_present(device) or device.key.startswith(SLOT_KEY_PREFIX):
-            made.retire(device, _why_not(device, made, present.inventory), present.held_ids)
+        is_held = inputs.held_ids.is_held(device)
+        candidates = (
+            candidate
+            for location in device.locations
+            for key, candidate in candidates_by_location.get(location, {}).items()
+            if key not in taken_keys
+        )
+        possible_candidates = [candidate for candidate in candidates if not is_held or may_be_same(device, candidate)]
+        same_candidate = next((candidate for candidate in possible_candidates if candidate.has_id_of(device)), None)
+        doubtful_candidate = next(
+            (candidate for candidate in possible_candidates if candidate.may_get_id_of(device)), None
+        )
+        if device.first_share or (same_candidate is not None and same_candidate.share_mark != device.share_mark):
+            builder.retire(device, _find_share_reason(device, inputs.inventory), inputs.held_ids)
+            if same_candidate is not None and not is_held:
+                taken_keys.add(same_candidate.device.key)
+                builder.previous_ids[same_candidate.device.key] = device.id
+        elif same_candidate is not None:
+            taken_keys.add(same_candidate.device.key)
+            if inputs.is_any_member_present(device):
+                del builder.new_candidates[same_candidate.device.key]
+                builder.added_devices.append(update_device(builder, device, same_candidate, inputs))
+            elif keep_absent(builder, device, ABSENT_REASON, inputs):
+                builder.previous_ids[same_candidate.device.key] = device.id
+        elif doubtful_candidate is not None:
+            if keep_absent(builder, device, f"it has no id now: {doubtful_candidate.missing_id_reason}", inputs):
+                builder.possible_devices.setdefault(doubtful_candidate.device.key, []).append(device.share_base)
+        elif inputs.is_present(device) or device.key.startswith(SLOT_KEY_PREFIX):
+            builder.retire(device, _find_retire_reason(device, builder, inputs.inventory), inputs.held_ids)
         else:
-            other = not filled.isdisjoint(device.locations)
+            is_other_hardware = not filled_locations.isdisjoint(device.locations)
             keep_absent(
-                made, device, f"{ABSENT_REASON}: other hardware is in its place" if other else ABSENT_REASON, present
+                builder,
+                device,
+                f"{ABSENT_REASON}: other hardware is in its place" if is_other_hardware else ABSENT_REASON,
+                inputs,
             )
 
 
-def _why_less(device: Device, look: Inventory) -> str:
+def _find_share_reason(device: Device, inventory: Inventory) -> str:
     """Why a device is not offered as it was divided."""
-    found = look.get_candidate(device.key)
-    fewer = found is not None and found.share_mark == device.share_mark and device.id in found.ids and found.shares
-    return _fewer(fewer) if fewer else RETIRED_REASON
+    candidate = inventory.get_candidate(device.key)
+    share_count = (
+        candidate is not None
+        and candidate.share_mark == device.share_mark
+        and device.id in candidate.ids
+        and candidate.shares
+    )
+    return _format_fewer_shares(share_count) if share_count else RETIRED_REASON
 
 
-def _fewer(shares: int) -> str:
+def _format_fewer_shares(shares: int) -> str:
     return f"no longer offered: its device has {shares} share{'s' * (shares != 1)} now"
 
 
-def _why_not(device: Device, made: ListBuilder, look: Inventory) -> str:
+def _find_retire_reason(device: Device, builder: ListBuilder, inventory: Inventory) -> str:
     """Why a device that is there is not offered any more."""
     if device.key.startswith(SLOT_KEY_PREFIX):
         return RETIRED_REASON
-    found = look.get_candidate(device.key)
-    if found is None:
-        here = {made.resource, made.written_name}
-        refusal = next((one for one in look.match_results[device.key].mismatches if one.resource in here), None)
-        if refusal is None:
+    candidate = inventory.get_candidate(device.key)
+    if candidate is None:
+        names = {builder.resource, builder.written_name}
+        mismatches = inventory.match_results[device.key].mismatches
+        mismatch = next(filter(lambda mismatch: mismatch.resource in names, mismatches), None)
+        if mismatch is None:
             return "no longer offered: no entry looks for it"
-        return f"no longer offered: {refusal.address} = {refusal.source_text}, here {refusal.facts_text}"
-    if found.resource not in {made.resource, made.written_name}:
-        return f"no longer offered: it is {found.resource} now"
-    return "no longer offered: " + (found.not_ready_reason or f"its id is {next(iter(found.ids), 'unknown')} now")
+        return f"no longer offered: {mismatch.address} = {mismatch.source_text}, here {mismatch.facts_text}"
+    if candidate.resource not in {builder.resource, builder.written_name}:
+        return f"no longer offered: it is {candidate.resource} now"
+    return "no longer offered: " + (
+        candidate.not_ready_reason or f"its id is {next(iter(candidate.ids), 'unknown')} now"
+    )
 
 
-def _above(device: Device, share: int) -> Device | None:
+def _slice_shares(device: Device, share: int) -> Device | None:
     """The shares of a device from that one on; none if there are none. A whole device is one share."""
     if share >= (device.shares or 1):
         return None

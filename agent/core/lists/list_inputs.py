@@ -19,25 +19,27 @@ class HeldIds:
         self.ids = ids
 
     @cached_property
-    def _shares(self) -> Mapping[ShareBase, Sequence[int]]:
+    def _held_shares(self) -> Mapping[ShareBase, Sequence[int]]:
         """The shares among them. Most nodes divide nothing, and never ask."""
         shares: dict[ShareBase, list[int]] = {}
         for id in self.ids:  # noqa: A001  the API's own word
-            form, share = split_share(id)
+            share_base, share = split_share(id)
             if share is not None:
-                shares.setdefault(form, []).append(share)
+                shares.setdefault(share_base, []).append(share)
         return shares
 
     def is_held(self, device: Device) -> bool:
         """Whether a pod may hold the device, or any share of its id, those that it does not offer now included."""
-        return device.id in self.ids if device.shares is None else device.share_base in self._shares
+        return device.id in self.ids if device.shares is None else device.share_base in self._held_shares
 
     def find_held_part(self, device: Device) -> Device | None:
         """The device with its shares up to the highest that is held; none if none of them is."""
         if device.shares is None:
             return device if device.id in self.ids else None
         shares = (
-            share for share in self._shares.get(device.share_base, ()) if device.first_share <= share < device.shares
+            share
+            for share in self._held_shares.get(device.share_base, ())
+            if device.first_share <= share < device.shares
         )
         highest = max(shares, default=None)
         if highest is None:
@@ -70,12 +72,14 @@ class ListInputs(Struct):
             return self.is_present(device)
         return any(self._is_present(member.key, member.location, member.instance_id) for member in device.members)
 
-    def _is_present(self, key: str, place: str, stamp: str) -> bool:
-        sighting = self.inventory.match_results.get(key)
-        if sighting is None:
+    def _is_present(self, key: str, location: str, instance_id: str) -> bool:
+        match_result = self.inventory.match_results.get(key)
+        if match_result is None:
             return False
-        here = [host.instance_id for host in sighting.devices if host.location == place]
-        return not here or stamp in here  # by another name, or of another source, its stamp cannot be compared
+        instance_ids = [host.instance_id for host in match_result.devices if host.location == location]
+        return (
+            not instance_ids or instance_id in instance_ids
+        )  # by another name, or of another source, its stamp cannot be compared
 
     def must_forget(self, device: Device) -> bool:
         """Whether a device has been gone for so long that it leaves its list."""

@@ -20,19 +20,21 @@ def find_missing_members(
     As long as a pod may hold it, all of them: the pod has them. Then what the entry, as it is now, would not have
     missed is forgotten: it was changed, or the host has that host device in another group.
     """
-    former = (*device.members, *device.missing_members)
-    if not former:
+    old_members = (*device.members, *device.missing_members)
+    if not old_members:
         return ()
-    there = set(candidate.locations)
-    parts = {member.member_name for member in candidate.members if member.member_name}
-    missing = (member for member in former if member.location not in there and member.member_name not in parts)
-    gone = tuple(sorted(missing, key=lambda member: make_sort_key(member.location)))
-    if not gone or is_held:
-        return gone
+    locations = set(candidate.locations)
+    member_names = {member.member_name for member in candidate.members if member.member_name}
+    missing_members = (
+        member for member in old_members if member.location not in locations and member.member_name not in member_names
+    )
+    sorted_members = tuple(sorted(missing_members, key=lambda member: make_sort_key(member.location)))
+    if not sorted_members or is_held:
+        return sorted_members
     grouping = candidate.grouping
     if grouping is None or device.grouping_digest != candidate.grouping_digest:
         return ()
-    return tuple(member for member in gone if not _elsewhere(member, grouping, inventory))
+    return tuple(member for member in sorted_members if not _is_in_other_group(member, grouping, inventory))
 
 
 def forget_missing_members(list_: DeviceList, device: Device, held_ids: Container[str]) -> DeviceList | None:
@@ -40,11 +42,15 @@ def forget_missing_members(list_: DeviceList, device: Device, held_ids: Containe
 
     None where that changes nothing: it has lost nothing, or a pod may hold it and has all of it.
     """
-    found = list_.find_device(next(iter(device.list_ids()), ""))
-    known = found[0] if found else None
-    if known is None or not known.missing_members or any(each in held_ids for each in known.list_ids()):
+    share = list_.find_device(next(iter(device.list_ids()), ""))
+    listed_device = share[0] if share else None
+    if (
+        listed_device is None
+        or not listed_device.missing_members
+        or any(device_id in held_ids for device_id in listed_device.list_ids())
+    ):
         return None
-    devices = (replace(each, missing_members=()) if each is known else each for each in list_.devices)
+    devices = (replace(other, missing_members=()) if other is listed_device else other for other in list_.devices)
     return DeviceList(list_.resource, tuple(devices))
 
 
@@ -54,11 +60,11 @@ def format_missing_members(members: tuple[Member, ...]) -> str:
     return f"lost {', '.join(names)}" if members else ""
 
 
-def _elsewhere(member: Member, grouping: Grouping, look: Inventory) -> bool:
+def _is_in_other_group(member: Member, grouping: Grouping, inventory: Inventory) -> bool:
     """Whether the host has it in another group of the same sentence."""
-    if member.key not in look.match_results:
+    if member.key not in inventory.match_results:
         return False
-    other = look.get_candidate(member.key)
+    candidate = inventory.get_candidate(member.key)
     return grouping.includes_unmatched or (
-        other is not None and other.grouping is not None and other.grouping.digest == grouping.digest
+        candidate is not None and candidate.grouping is not None and candidate.grouping.digest == grouping.digest
     )

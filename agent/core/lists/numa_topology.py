@@ -7,7 +7,7 @@ from typing import NamedTuple
 from agent.core.inventory.device import DeviceList
 from agent.core.inventory.inventory import Inventory
 
-_NAMED = 3  # devices that are named
+_MAX_NAMES = 3  # devices that are named
 
 
 class WithheldTopology(NamedTuple):
@@ -23,13 +23,13 @@ class WithheldTopology(NamedTuple):
     @property
     def text(self) -> str:
         """The same in words."""
-        lacking, having = len(self.ids_without_node), self.device_count
-        names = ", ".join(self.ids_without_node[:_NAMED]) + (
-            f" and {lacking - _NAMED} more" if lacking > _NAMED else ""
+        count, other_count = len(self.ids_without_node), self.device_count
+        names = ", ".join(self.ids_without_node[:_MAX_NAMES]) + (
+            f" and {count - _MAX_NAMES} more" if count > _MAX_NAMES else ""
         )
         return (
-            f"{names} {'has' if lacking == 1 else 'have'} no NUMA node, so that of the {having} "
-            f"other{'s' * (having != 1)} is not told to the kubelet"
+            f"{names} {'has' if count == 1 else 'have'} no NUMA node, so that of the {other_count} "
+            f"other{'s' * (other_count != 1)} is not told to the kubelet"
         )
 
 
@@ -37,10 +37,14 @@ def find_withheld_topology(device_list: DeviceList, inventory: Inventory) -> Wit
     """Why no NUMA node is told of a list, where some of its devices have one; None if it is told, or none has any."""
     if any(device.numa for device in device_list.devices):
         return None
-    own = (found for (name, _), found in inventory.get_resource_candidates().items() if name == device_list.resource)
-    if not any(candidate.numa for found in own for candidate in found.values()):
+    candidate_maps = (
+        candidates
+        for (name, _), candidates in inventory.get_resource_candidates().items()
+        if name == device_list.resource
+    )
+    if not any(candidate.numa for candidates in candidate_maps for candidate in candidates.values()):
         return None
-    found = [(device, inventory.get_candidate(device.key)) for device in device_list.devices]
-    lacking = tuple(device.id for device, candidate in found if candidate is None or not candidate.numa)
-    having = len(found) - len(lacking)
-    return WithheldTopology(having, lacking) if having else None
+    devices = [(device, inventory.get_candidate(device.key)) for device in device_list.devices]
+    ids_without_node = tuple(device.id for device, candidate in devices if candidate is None or not candidate.numa)
+    device_count = len(devices) - len(ids_without_node)
+    return WithheldTopology(device_count, ids_without_node) if device_count else None

@@ -19,7 +19,7 @@ MAX_NAMES = 64  # names of one entry
 EMPTY_SECONDS = 600.0  # how long a name with no device stays
 
 ResourceCandidates = Mapping[tuple[str, str], Mapping[str, Candidate]]  # by resource and name as written, then by key
-_NONE: Mapping[str, Candidate] = {}
+_NO_CANDIDATES: Mapping[str, Candidate] = {}
 
 
 class GeneratedName(Struct):
@@ -28,13 +28,13 @@ class GeneratedName(Struct):
     written_name: str
     empty_since: float | None = None
 
-    def mark_empty(self, now: float) -> GeneratedName:
+    def mark_empty(self, current_time: float) -> GeneratedName:
         """The same name, which has no device now."""
-        return self if self.empty_since is not None else replace(self, empty_since=now)
+        return self if self.empty_since is not None else replace(self, empty_since=current_time)
 
-    def is_retained(self, now: float) -> bool:
+    def is_retained(self, current_time: float) -> bool:
         """Whether it stays although it is empty."""
-        return self.empty_since is None or now < self.empty_since + EMPTY_SECONDS
+        return self.empty_since is None or current_time < self.empty_since + EMPTY_SECONDS
 
 
 class ResourceNames(MutableStruct):
@@ -55,17 +55,17 @@ class ResourceNames(MutableStruct):
 def map_names_to_entries(specs: Sequence[ResourceSpec], generated_names: Mapping[str, GeneratedName]) -> dict[str, str]:
     """Every resource in file order, with its name as its entry writes it; empty where that has no words."""
     by_entry: dict[str, list[str]] = {}
-    for name, owned in generated_names.items():
-        by_entry.setdefault(owned.written_name, []).append(name)
-    written: dict[str, str] = {}
+    for name, generated_name in generated_names.items():
+        by_entry.setdefault(generated_name.written_name, []).append(name)
+    written_names: dict[str, str] = {}
     for spec in specs:
         if spec.is_addition:
             continue
         if spec.name_template is None:
-            written[spec.name] = ""
+            written_names[spec.name] = ""
         else:
-            written.update((name, spec.name) for name in sorted(by_entry.get(spec.name, ()), key=make_sort_key))
-    return written
+            written_names.update((name, spec.name) for name in sorted(by_entry.get(spec.name, ()), key=make_sort_key))
+    return written_names
 
 
 def assign_candidates(
@@ -84,76 +84,93 @@ def assign_candidates(
         generated_names: the names that came out of words before.
         current_time: monotonic seconds.
     """
-    static = {spec.name for spec in specs if spec.name_template is None and not spec.is_addition}
-    texts = {spec.name: spec.name_template for spec in specs if spec.name_template is not None}
-    names = ResourceNames(dict.fromkeys(static, ""), {}, [], {})
-    if texts:
-        known = {
-            name: known
-            for name, known in generated_names.items()
-            if known.written_name in texts
-            and name not in static
+    static_names = {spec.name for spec in specs if spec.name_template is None and not spec.is_addition}
+    templates = {spec.name: spec.name_template for spec in specs if spec.name_template is not None}
+    names = ResourceNames(dict.fromkeys(static_names, ""), {}, [], {})
+    if templates:
+        retained_names = {
+            name: generated_name
+            for name, generated_name in generated_names.items()
+            if generated_name.written_name in templates
+            and name not in static_names
             and (
-                (name, known.written_name) in candidates or known.is_retained(current_time) or _devices(previous, name)
+                (name, generated_name.written_name) in candidates
+                or generated_name.is_retained(current_time)
+                or _has_devices(previous, name)
             )
         }
-        names.generated_names = {**known, **_new(candidates, texts, known, static, names.unlisted_candidates)}
+        names.generated_names = {
+            **retained_names,
+            **_find_new_names(candidates, templates, retained_names, static_names, names.unlisted_candidates),
+        }
     names.written_names = map_names_to_entries(specs, names.generated_names)
-    names.candidates = {name: candidates.get((name, written), _NONE) for name, written in names.written_names.items()}
-    for (name, written), found in candidates.items() if texts else ():
-        if name in texts:
-            _send_home(found, names, previous)
-        elif names.written_names.get(name, written) != written:
-            said = f"{name} belongs to {names.written_names[name] or 'the entry of that name'}"
-            names.unlisted_candidates += [(candidate, said) for candidate in found.values()]
+    names.candidates = {
+        name: candidates.get((name, written_name), _NO_CANDIDATES) for name, written_name in names.written_names.items()
+    }
+    for (name, written_name), candidates_of_name in candidates.items() if templates else ():
+        if name in templates:
+            _assign_unnamed_candidates(candidates_of_name, names, previous)
+        elif names.written_names.get(name, written_name) != written_name:
+            reason = f"{name} belongs to {names.written_names[name] or 'the entry of that name'}"
+            names.unlisted_candidates += [(candidate, reason) for candidate in candidates_of_name.values()]
     return names
 
 
-def _new(
-    offers: ResourceCandidates,
-    texts: Iterable[str],
-    known: Mapping[str, GeneratedName],
-    static: Iterable[str],
-    left_out: list[tuple[Candidate, str]],
+def _find_new_names(
+    candidates: ResourceCandidates,
+    written_names: Iterable[str],
+    retained_names: Mapping[str, GeneratedName],
+    static_names: Iterable[str],
+    unlisted_candidates: list[tuple[Candidate, str]],
 ) -> dict[str, GeneratedName]:
     """The names that come out for the first time, each the first entry's, as far as an entry may have them."""
-    order = {written: index for index, written in enumerate(texts)}
-    fresh: dict[str, GeneratedName] = {}
+    order = {written_name: index for index, written_name in enumerate(written_names)}
+    new_names: dict[str, GeneratedName] = {}
     count = dict.fromkeys(order, 0)
-    for owned in known.values():
-        count[owned.written_name] += 1
-    for name, written in sorted(offers, key=lambda offer: (order.get(offer[1], -1), make_sort_key(offer[0]))):
-        if not written or name == written or name in known or name in fresh or name in static:
+    for generated_name in retained_names.values():
+        count[generated_name.written_name] += 1
+    for name, written_name in sorted(candidates, key=lambda names: (order.get(names[1], -1), make_sort_key(names[0]))):
+        if (
+            not written_name
+            or name == written_name
+            or name in retained_names
+            or name in new_names
+            or name in static_names
+        ):
             continue
-        if count[written] < MAX_NAMES:
-            count[written] += 1
-            fresh[name] = GeneratedName(written)
+        if count[written_name] < MAX_NAMES:
+            count[written_name] += 1
+            new_names[name] = GeneratedName(written_name)
         else:
-            why = f"{written} has {MAX_NAMES} names already, and {name} would be one more"
-            left_out += [(candidate, why) for candidate in offers[name, written].values()]
-    return fresh
+            reason = f"{written_name} has {MAX_NAMES} names already, and {name} would be one more"
+            unlisted_candidates += [(candidate, reason) for candidate in candidates[name, written_name].values()]
+    return new_names
 
 
-def _send_home(found: Mapping[str, Candidate], names: ResourceNames, previous: Mapping[str, DeviceList]) -> None:
+def _assign_unnamed_candidates(
+    candidates: Mapping[str, Candidate], names: ResourceNames, previous: Mapping[str, DeviceList]
+) -> None:
     """Give candidates that wait, and so have no name now, to the list in which they are; others join none."""
-    homes: dict[str, list[tuple[str, Device]]] = {}
-    waiting = {place for candidate in found.values() for place in candidate.locations}
-    written = next(candidate.written_name for candidate in found.values())
+    listed_devices: dict[str, list[tuple[str, Device]]] = {}
+    locations = {location for candidate in candidates.values() for location in candidate.locations}
+    written_name = next(candidate.written_name for candidate in candidates.values())
     for name, owner in names.written_names.items():
-        for device in previous[name].devices if owner == written and name in previous else ():
-            for place in waiting.intersection(device.locations):
-                homes.setdefault(place, []).append((name, device))
-    sent: dict[str, dict[str, Candidate]] = {}
-    for key, candidate in found.items():
-        here = [home for place in candidate.locations for home in homes.get(place, ())]
-        home = next((name for name, device in here if candidate.has_id_of(device)), here[0][0] if here else None)
-        if home is None:
+        for device in previous[name].devices if owner == written_name and name in previous else ():
+            for location in locations.intersection(device.locations):
+                listed_devices.setdefault(location, []).append((name, device))
+    assigned: dict[str, dict[str, Candidate]] = {}
+    for key, candidate in candidates.items():
+        matches = [resource for location in candidate.locations for resource in listed_devices.get(location, ())]
+        resource = next(
+            (name for name, device in matches if candidate.has_id_of(device)), matches[0][0] if matches else None
+        )
+        if resource is None:
             names.unlisted_candidates.append((candidate, candidate.not_ready_reason))
         else:
-            sent.setdefault(home, {})[key] = candidate
-    for home, more in sent.items():
-        names.candidates[home] = {**names.candidates[home], **more}
+            assigned.setdefault(resource, {})[key] = candidate
+    for resource, new_candidates in assigned.items():
+        names.candidates[resource] = {**names.candidates[resource], **new_candidates}
 
 
-def _devices(previous: Mapping[str, DeviceList], name: str) -> bool:
+def _has_devices(previous: Mapping[str, DeviceList], name: str) -> bool:
     return name in previous and bool(previous[name].devices)

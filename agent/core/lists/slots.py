@@ -26,46 +26,48 @@ def start_slot_list(
     slots: Slots,
     devices: Iterable[Device],
     candidates: Mapping[str, Candidate],
-    present: ListInputs,
+    inputs: ListInputs,
 ) -> ListBuilder:
     """The draft of a resource whose shares are of the whole, without those that are new.
 
     A slot is listed once there is a device to give, Healthy while one of them is, and absent when none is there.
     """
-    made = ListBuilder(
+    builder = ListBuilder(
         resource, has_other_inputs=True
     )  # its devices are no candidates: without slots none of them may stay
-    wanted = dict(_wanted(resource, slots, candidates))
+    slot_candidates = dict(_make_slot_candidates(resource, slots, candidates))
     for device in devices:
-        slot = wanted.pop(device.id, None)
+        slot = slot_candidates.pop(device.id, None)
         if slot is None or device.shares is not None:
-            made.retire(device, RETIRED_REASON, present.held_ids)
+            builder.retire(device, RETIRED_REASON, inputs.held_ids)
         elif candidates:
-            made.present_devices.append(update_device(made, device, slot, present))
+            builder.present_devices.append(update_device(builder, device, slot, inputs))
         else:
-            keep_absent(made, device, ABSENT_REASON, present)
+            keep_absent(builder, device, ABSENT_REASON, inputs)
     if any(not candidate.not_ready_reason for candidate in candidates.values()):
-        made.new_candidates = {slot.device.key: slot for slot in wanted.values()}
-    return made
+        builder.new_candidates = {slot.device.key: slot for slot in slot_candidates.values()}
+    return builder
 
 
 def make_slot_id(resource: str, slots: Slots, n: int) -> str:
     """The id of slot `n` of a resource."""
-    own: dict[str, Value | Absent] = {"resource": resource, "n": n}
-    written = slots.id.write(lambda word: own.get(word, Absent("a slot has no such word")))
-    if isinstance(written, Absent):
-        raise TypeError(written.reason)
-    return clean_id(written)
+    values: dict[str, Value | Absent] = {"resource": resource, "n": n}
+    slot_id = slots.id.write(lambda word: values.get(word, Absent("a slot has no such word")))
+    if isinstance(slot_id, Absent):
+        raise TypeError(slot_id.reason)
+    return clean_id(slot_id)
 
 
-def _wanted(resource: str, slots: Slots, candidates: Mapping[str, Candidate]) -> Iterator[tuple[str, Candidate]]:
+def _make_slot_candidates(
+    resource: str, slots: Slots, candidates: Mapping[str, Candidate]
+) -> Iterator[tuple[str, Candidate]]:
     """The slots as candidates, by id."""
-    healthy = any(not candidate.reason for candidate in candidates.values())
-    first = min(candidates.values(), key=lambda one: one.device.key, default=None)
-    fault = NO_REASON
-    if not healthy and first is not None:
-        fault = Reason.of(f"{first.device.name}: {first.reason}", path=first.reason.path)
+    is_healthy = any(not candidate.reason for candidate in candidates.values())
+    first_candidate = min(candidates.values(), key=lambda candidate: candidate.device.key, default=None)
+    reason = NO_REASON
+    if not is_healthy and first_candidate is not None:
+        reason = Reason.of(f"{first_candidate.device.name}: {first_candidate.reason}", path=first_candidate.reason.path)
     for n in range(slots.count):
         id = make_slot_id(resource, slots, n)  # noqa: A001  the API's own word
         key = f"{SLOT_KEY_PREFIX}{resource}:{n}"
-        yield id, Candidate(resource, HostDevice("slots", key, id, key), (id,), "", (), (), fault)
+        yield id, Candidate(resource, HostDevice("slots", key, id, key), (id,), "", (), (), reason)

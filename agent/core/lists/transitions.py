@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import takewhile
-from operator import is_
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from agent.core.inventory.device import Device, DeviceList, Health
+from agent.core.inventory.sequence_diff import trim_common_ends
 from agent.core.struct import Struct
 
 BLIP_REASON = "gone and back between two looks: who had it open has it no more"
@@ -38,9 +37,9 @@ class Transition(Struct):
 
     def __str__(self) -> str:
         """`resource id: old → new: reason`."""
-        old = self.old_health.value if self.old_health else "new"
-        new = self.new_health.value if self.new_health else "gone"
-        return f"{self.resource} {self.id}: {old} → {new}" + (f": {self.reason}" if self.reason else "")
+        old_text = self.old_health.value if self.old_health else "new"
+        new_text = self.new_health.value if self.new_health else "gone"
+        return f"{self.resource} {self.id}: {old_text} → {new_text}" + (f": {self.reason}" if self.reason else "")
 
 
 class TransitionRecord(NamedTuple):
@@ -53,48 +52,47 @@ class TransitionRecord(NamedTuple):
     check: str = ""
 
 
-def find_transitions(before: DeviceList, after: DeviceList) -> Iterator[Transition]:
+def find_transitions(old_list: DeviceList, new_list: DeviceList) -> Iterator[Transition]:
     """The transitions of one resource, in list order; unchanged devices give none."""
-    former, later = _differing(before.devices, after.devices)
-    same = set(map(id, former)).intersection(map(id, later))
-    old = {_key(device): device for device in former if id(device) not in same}
-    for device in later:
-        if id(device) in same:
+    old_devices, new_devices = trim_common_ends(old_list.devices, new_list.devices)
+    unchanged_ids = set(map(id, old_devices)).intersection(map(id, new_devices))
+    remaining_devices = {_make_key(device): device for device in old_devices if id(device) not in unchanged_ids}
+    for device in new_devices:
+        if id(device) in unchanged_ids:
             continue
         at = device.location, device.key
         reason, check = str(device.reason), device.reason.check
-        known = old.pop(_key(device), None)
-        if known is None:
-            yield Transition(after.resource, device.id, None, device.health, reason, *at, check)
-        elif known.health is not device.health:
-            reason = reason or f"back, was: {known.reason}"
-            yield Transition(after.resource, device.id, known.health, device.health, reason, *at, check)
+        old_device = remaining_devices.pop(_make_key(device), None)
+        if old_device is None:
+            yield Transition(new_list.resource, device.id, None, device.health, reason, *at, check)
+        elif old_device.health is not device.health:
+            reason = reason or f"back, was: {old_device.reason}"
+            yield Transition(new_list.resource, device.id, old_device.health, device.health, reason, *at, check)
         elif device.health is Health.HEALTHY:
-            if _replaced(known, device):
-                yield Transition(after.resource, device.id, known.health, device.health, BLIP_REASON, *at)
-        elif known.reason != device.reason:
-            yield Transition(after.resource, device.id, known.health, device.health, reason, *at, check)
-    for device in old.values():
+            if _is_replaced(old_device, device):
+                yield Transition(new_list.resource, device.id, old_device.health, device.health, BLIP_REASON, *at)
+        elif old_device.reason != device.reason:
+            yield Transition(new_list.resource, device.id, old_device.health, device.health, reason, *at, check)
+    for device in remaining_devices.values():
         at = device.location, device.key
-        yield Transition(after.resource, device.id, device.health, None, "no pod can hold it", *at)
+        yield Transition(new_list.resource, device.id, device.health, None, "no pod can hold it", *at)
 
 
-def _replaced(before: Device, after: Device) -> bool:
+def _is_replaced(old_device: Device, new_device: Device) -> bool:
     """Whether another thing stands where it or a part of it was. What was in a pod is not what it was, and the same."""
-    if before.moved_words or after.moved_words:
+    if old_device.moved_words or new_device.moved_words:
         return False
-    parts = {member.location: member.instance_id for member in before.members} or {before.location: before.instance_id}
-    now = {member.location: member.instance_id for member in after.members} or {after.location: after.instance_id}
-    return any(stamp and now.get(place, stamp) not in {stamp, ""} for place, stamp in parts.items())
+    old_instances = {member.location: member.instance_id for member in old_device.members} or {
+        old_device.location: old_device.instance_id
+    }
+    new_instances = {member.location: member.instance_id for member in new_device.members} or {
+        new_device.location: new_device.instance_id
+    }
+    return any(
+        instance_id and new_instances.get(location, instance_id) not in {instance_id, ""}
+        for location, instance_id in old_instances.items()
+    )
 
 
-def _differing(before: Sequence[Device], after: Sequence[Device]) -> tuple[Sequence[Device], Sequence[Device]]:
-    """Both without what they begin and end with alike."""
-    first = sum(takewhile(bool, map(is_, before, after)))
-    before, after = before[first:], after[first:]
-    last = sum(takewhile(bool, map(is_, reversed(before), reversed(after))))
-    return before[: len(before) - last], after[: len(after) - last]
-
-
-def _key(device: Device) -> tuple[str, bool, int]:
+def _make_key(device: Device) -> tuple[str, bool, int]:
     return device.id, device.shares is None, device.first_share

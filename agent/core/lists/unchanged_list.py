@@ -30,53 +30,60 @@ class UnchangedList(Struct):
     written_name: str = ""
     exclusive_devices: tuple[Device, ...] = ()
 
-    def is_unchanged(self, candidates: Mapping[str, Candidate], present: ListInputs) -> bool:
+    def is_unchanged(self, candidates: Mapping[str, Candidate], inputs: ListInputs) -> bool:
         """Whether the list is what it was. What pods hold and the time matter only to what is gone."""
         return self.candidates is candidates and not any(
-            present.is_present(device) or present.must_forget(device) for device in self.absent_devices
+            inputs.is_present(device) or inputs.must_forget(device) for device in self.absent_devices
         )
 
-    def start_list(self, candidates: Mapping[str, Candidate], present: ListInputs) -> ListBuilder:
+    def start_list(self, candidates: Mapping[str, Candidate], inputs: ListInputs) -> ListBuilder:
         """The draft with these candidates; only what differs is judged."""
-        gone = {device.share_base: device for device in self.absent_devices}
-        if self.is_unchanged(candidates, present):
+        absent_devices = {device.share_base: device for device in self.absent_devices}
+        if self.is_unchanged(candidates, inputs):
             return ListBuilder(
                 self.device_list.resource,
                 self.written_name,
                 list(self.present_devices),
-                absent_devices=gone,
+                absent_devices=absent_devices,
                 is_unchanged=True,
                 known_exclusive_devices=self.exclusive_devices,
             )
-        before = self.candidates
-        absent = {device.id for device in self.absent_devices}
-        others = trim_common_ends(tuple(before.values()), tuple(candidates.values()))
-        keys = {found.device.key for some in others for found in some}
-        changed = {key for key in keys if before.get(key) is not candidates.get(key)}
+        old_candidates = self.candidates
+        absent_ids = {device.id for device in self.absent_devices}
+        changed_ends = trim_common_ends(tuple(old_candidates.values()), tuple(candidates.values()))
+        keys = {candidate.device.key for changed_end in changed_ends for candidate in changed_end}
+        changed_keys = {key for key in keys if old_candidates.get(key) is not candidates.get(key)}
         return start_list(
             self.device_list.resource,
             [
                 device
                 for device in self.device_list.devices
-                if device.key in changed or (device.id in absent and device.share_base in gone)
+                if device.key in changed_keys or (device.id in absent_ids and device.share_base in absent_devices)
             ],
-            {key: candidates[key] for key in changed if key in candidates},
-            present,
-            [device for device in self.present_devices if device.key not in changed],
-            written=self.written_name,
+            {key: candidates[key] for key in changed_keys if key in candidates},
+            inputs,
+            [device for device in self.present_devices if device.key not in changed_keys],
+            written_name=self.written_name,
         )
 
 
 def make_unchanged_list(
-    candidates: Mapping[str, Candidate], made: ListBuilder, snapshot: DeviceList
+    candidates: Mapping[str, Candidate], builder: ListBuilder, device_list: DeviceList
 ) -> UnchangedList | None:
     """What is known of a list that was made of this draft, to which all newcomers came; none if something leaves it."""
-    if made.retiring_devices or made.has_other_inputs:
+    if builder.retiring_devices or builder.has_other_inputs:
         return None
-    absent = {id for id, _ in made.absent_devices}  # noqa: A001  the API's own word
-    gone = tuple(
-        device for device in snapshot.devices if device.id in absent and device.share_base in made.absent_devices
+    absent_ids = {id for id, _ in builder.absent_devices}  # noqa: A001  the API's own word
+    absent_devices = tuple(
+        device
+        for device in device_list.devices
+        if device.id in absent_ids and device.share_base in builder.absent_devices
     )
     return UnchangedList(
-        candidates, snapshot, tuple(made.present_devices), gone, made.written_name, made.exclusive_devices
+        candidates,
+        device_list,
+        tuple(builder.present_devices),
+        absent_devices,
+        builder.written_name,
+        builder.exclusive_devices,
     )
