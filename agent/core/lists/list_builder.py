@@ -116,7 +116,7 @@ def start_list(
         devices: its list as last told, in order, but for those of `settled`.
         candidates: by key; they are used up.
         inputs: where the old devices are looked for.
-        present_devices: devices that are known to be in their place, in list order; their candidates are not among the others.
+        present_devices: devices that are known to be in their place, in list order.
         written_name: the name as its entry writes it, if that has words.
     """
     builder = ListBuilder(resource, written_name, [*present_devices], new_candidates=candidates)
