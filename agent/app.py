@@ -22,10 +22,10 @@ from agent.core.message_id import NOTICE, MessageId, fields
 from agent.core.reason import Reason
 from agent.host import systemd
 from agent.host.root import Root
-from agent.kubelet.socket_file import remove_stale
-from agent.registration.resource_tasks import RegistrationOptions, way_of
+from agent.kubelet.socket_file import remove_stale_sockets
+from agent.registration.resource_tasks import RegistrationOptions, find_registration_options
 from agent.single_instance import hold_instance_lock
-from agent.status.agent_status import heartbeat
+from agent.status.agent_status import send_heartbeats
 from agent.tracker.look_thread import where_to_look
 from agent.wiring import AgentParts
 
@@ -57,9 +57,9 @@ class Agent:
         self,
         configuration: Configuration,
         root: Root,
-        state: str,
+        state_directory: str,
         *,
-        programs: bool = True,
+        runs_programs: bool = True,
         clock: Callable[[], float] = time.monotonic,
         held_ids: HeldIdSource | None = None,
     ) -> None:
@@ -69,17 +69,21 @@ class Agent:
         self.parts = AgentParts(
             configuration,
             root,
-            state,
-            programs=programs,
-            unexpected=self._unexpected,
+            state_directory,
+            runs_programs=runs_programs,
+            on_defect=self._unexpected,
             clock=clock,
             held_ids=held_ids,
         )
-        self.registry, self.counts, self.status = self.parts.registry, self.parts.counts, self.parts.status
-        self.held, self.tracker, self.allocation = self.parts.held, self.parts.tracker, self.parts.allocation
-        self.room = self.parts.room
+        self.registry, self.counters, self.status = self.parts.registry, self.parts.counters, self.parts.status
+        self.devices_in_use, self.tracker, self.allocation = (
+            self.parts.devices_in_use,
+            self.parts.tracker,
+            self.parts.allocation,
+        )
+        self.open_files = self.parts.open_files
         self._put(configuration)
-        self._state = state
+        self._state = state_directory
         self._stopping = asyncio.Event()
         self._failure: asyncio.Future[None] | None = None
 
@@ -90,23 +94,23 @@ class Agent:
             AlreadyRunning: another agent has the state directory, or the kubelet's.
             ExceptionGroup: a defect; what can fail on a host or a kubelet does not end the agent.
         """
-        with hold_instance_lock(self._state, self.parts.claim):
-            async with self.parts.sockets, self.parts.nodes:
-                self.parts.nodes.watch(where_to_look(self.root, self.tracker.specs))
+        with hold_instance_lock(self._state, self.parts.kubelet_lock):
+            async with self.parts.sockets, self.parts.path_watch:
+                self.parts.path_watch.watch(where_to_look(self.root, self.tracker.specs))
                 for directory in (self.settings.kubelet.dir, self.settings.kubelet.watcher_dir):
                     _sweep(directory)
                 async with asyncio.TaskGroup() as tasks:
                     await self._serve(tasks)
 
     @property
-    def unwritten(self) -> Reason:
+    def unsaved_reason(self) -> Reason:
         """Return why what is to outlast this life is not on disk; `NO_REASON` if it is."""
-        return Reason.of(self.parts.file.fault, path=self.parts.file.path)
+        return Reason.of(self.parts.state_file.fault, path=self.parts.state_file.path)
 
-    async def drain(self, drained: DrainSet) -> bool:
+    async def drain(self, drain_set: DrainSet) -> bool:
         """Have all that taken out of scheduling, and nothing else; whether that is remembered over a restart."""
-        await self.tracker.drain(drained)
-        return await self.parts.file.saved()
+        await self.tracker.drain(drain_set)
+        return await self.parts.state_file.wait_until_saved()
 
     def stop(self) -> None:
         """End in good order: streams first, then sockets, then everything else."""
@@ -124,7 +128,9 @@ class Agent:
         self._put(configuration)
         self.tracker.configure(configuration.resources)
         specs = configuration.resources
-        self.parts.offering.keep({spec.name: way_of(spec, specs) for spec in specs if not spec.is_addition})
+        self.parts.resource_tasks.keep(
+            {spec.name: find_registration_options(spec, specs) for spec in specs if not spec.is_addition}
+        )
         await self.tracker.looked()
         extra = fields(MessageId.CONFIGURED, config=configuration.digest)
         log.log(NOTICE, "configuration: %s: %s", configuration.digest, change, extra=extra)
@@ -132,36 +138,36 @@ class Agent:
 
     def _put(self, configuration: Configuration) -> None:
         self.configuration, self.configured_at = configuration, time.monotonic()
-        self.status.without = left_out(configuration.findings)
+        self.status.ignored_files = describe_ignored_files(configuration.findings)
 
     async def _serve(self, tasks: asyncio.TaskGroup) -> None:
         parts = self.parts
         self._failure = asyncio.get_running_loop().create_future()
         listening = asyncio.Event()
-        works = [tasks.create_task(parts.events.run(listening))]
+        works = [tasks.create_task(parts.kernel_events.run(listening))]
         await listening.wait()
         works += [
             tasks.create_task(work)
             for work in (
                 self.tracker.run(),
-                *([parts.preparing.run()] if parts.preparing else []),
-                parts.answers.run(self.tracker),
+                *([parts.prepare_runner.run()] if parts.prepare_runner else []),
+                parts.query_results.run(self.tracker),
                 self._ask_pods(),
-                parts.devinfo.run(),
-                parts.file.run(),
-                self.status.tell_systemd(),
-                heartbeat(),
-                parts.room.run(self.settings.look.rescan_interval),
+                parts.devinfo_files.run(),
+                parts.state_file.run(),
+                self.status.update_systemd(),
+                send_heartbeats(),
+                parts.open_files.run(self.settings.look.rescan_interval),
                 parts.sockets.run(self.settings.look.rescan_interval),
                 _raised(self._failure),
             )
         ]
-        offering = tasks.create_task(parts.offering.run(self._stopping))
+        offering = tasks.create_task(parts.resource_tasks.run(self._stopping))
         works.append(tasks.create_task(self._begin()))
         await self._stopping.wait()
-        systemd.notify(STOPPING=1, STATUS=f"stopping: ending {format_count(parts.offering.offered, 'stream')}")
+        systemd.notify(STOPPING=1, STATUS=f"stopping: ending {format_count(parts.resource_tasks.count, 'stream')}")
         await asyncio.wait([offering])
-        parts.consequences.save_state()  # with what was granted since the last lists
+        parts.publication.save_state()  # with what was granted since the last lists
         for work in works:
             work.cancel()
 
@@ -173,8 +179,8 @@ class Agent:
         await self.tracker.looked()
         with suppress(TimeoutError):
             async with asyncio.timeout(ARRIVAL_SECONDS):
-                await self.status.arrived()
-        await self.held.run(self.parts.kubelet)
+                await self.status.wait_for_arrival()
+        await self.devices_in_use.run(self.parts.kubelet_socket)
 
     async def _begin(self) -> None:
         """Serve every resource, then say that the agent is ready.
@@ -184,19 +190,19 @@ class Agent:
         full.
         """
         sources = sorted({source.kind for spec in self.tracker.specs for source in spec.sources})
-        self.status.doing = f"scanning {', '.join(sources)}" if sources else ""
+        self.status.activity = f"scanning {', '.join(sources)}" if sources else ""
         told = self.tracker.assembly.lists
         for snapshot in told.values():
             self.registry.publish(snapshot)
         # One that is taken out of the configuration, and held, may have been registered in either way.
         ways = dict.fromkeys(told, RegistrationOptions(self.settings.kubelet.registration))
-        self.parts.offering.add(ways | self.parts.consequences.ways(told))
+        self.parts.resource_tasks.add(ways | self.parts.publication.build_registration_options(told))
         await self.tracker.looked()
-        self.status.doing = ""
-        self.parts.consequences.offer()
-        while not self.status.settled:
-            await self.status.changed()
-        self.status.ready()
+        self.status.activity = ""
+        self.parts.publication.offer_resources()
+        while not self.status.has_started:
+            await self.status.wait_for_change()
+        self.status.set_ready()
 
     def _unexpected(self, error: BaseException) -> None:
         """A defect met while answering the kubelet: the process ends with it, and systemd starts it again."""
@@ -204,7 +210,7 @@ class Agent:
             self._failure.set_exception(error)
 
 
-def left_out(findings: Sequence[Finding]) -> str:
+def describe_ignored_files(findings: Sequence[Finding]) -> str:
     """Which files count for nothing because of their errors; empty if all count."""
     errors = [finding.file for finding in findings if finding.severity is Severity.ERROR]
     files = format_count(len(set(errors)), "file")
@@ -218,6 +224,6 @@ async def _raised(failure: asyncio.Future[None]) -> None:
 def _sweep(directory: str) -> None:
     """Remove the sockets of earlier lives, as far as that can be done."""
     try:
-        remove_stale(directory)
+        remove_stale_sockets(directory)
     except OSError as error:
         log.warning("sockets of an earlier life may be left: %s", error)

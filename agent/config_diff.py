@@ -45,20 +45,20 @@ class ConfigDiff(Struct):
     said: what is another in those that changed, in words: `match.numa = 0 → 1 (nic.toml:14)`, `give.env.X`.
     """
 
-    unchanged: tuple[str, ...]
-    changed: tuple[str, ...]
-    moved: tuple[str, ...]
-    added: tuple[str, ...]
-    removed: tuple[str, ...]
-    said: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    unchanged_names: tuple[str, ...]
+    changed_names: tuple[str, ...]
+    reregistered_names: tuple[str, ...]
+    added_names: tuple[str, ...]
+    removed_names: tuple[str, ...]
+    descriptions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __str__(self) -> str:
         """In one line; what is nothing is left out."""
         parts = (
-            ("unchanged", self.unchanged, False),
-            ("changed", self.changed + self.moved, True),
-            ("added", self.added, True),
-            ("removed", self.removed, True),
+            ("unchanged", self.unchanged_names, False),
+            ("changed", self.changed_names + self.reregistered_names, True),
+            ("added", self.added_names, True),
+            ("removed", self.removed_names, True),
         )
         said = [
             f"{len(names)} {word}" + (f" ({', '.join(names)})" if named else "")
@@ -79,12 +79,12 @@ def diff_config(old: Sequence[ResourceSpec], new: Sequence[ResourceSpec]) -> Con
         if [each.drop_origin() for each in after[name]] == [each.drop_origin() for each in before[name]]
     )
     return ConfigDiff(
-        unchanged=same,
-        changed=tuple(name for name in known if name not in same and name not in moved),
-        moved=moved,
-        added=tuple(name for name in after if name not in before),
-        removed=tuple(name for name in before if name not in after),
-        said={name: tuple(_changes(before[name], after[name])) for name in known if name not in same},
+        unchanged_names=same,
+        changed_names=tuple(name for name in known if name not in same and name not in moved),
+        reregistered_names=moved,
+        added_names=tuple(name for name in after if name not in before),
+        removed_names=tuple(name for name in before if name not in after),
+        descriptions={name: tuple(_changes(before[name], after[name])) for name in known if name not in same},
     )
 
 

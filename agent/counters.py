@@ -26,7 +26,7 @@ class Histogram:
         self._counts[bisect_left(self._bounds, value)] += 1
         self._sum += value
 
-    def reading(self) -> Distribution:
+    def build_distribution(self) -> Distribution:
         """What was counted so far."""
         return Distribution(self._bounds, tuple(self._counts), self._sum)
 
@@ -38,19 +38,19 @@ class Counters:
         self.transitions: Counter[tuple[str, str]] = Counter()
         self.registrations: Counter[tuple[str, str]] = Counter()
         self.allocations: Counter[tuple[str, str]] = Counter()
-        self.lists: Counter[str] = Counter()
+        self.sent_lists: Counter[str] = Counter()
         self.blips: Counter[str] = Counter()
         self.events: Counter[str] = Counter()  # by who tells of them
         self.overruns: Counter[str] = Counter()
-        self.heard: dict[str, bool] = {}  # whether he does
+        self.event_sources_up: dict[str, bool] = {}  # whether he does
         self.list_bytes: dict[str, int] = {}
-        self.changes = Histogram(CHANGE_BOUNDS)
-        self.looks = Histogram(CHANGE_BOUNDS)
-        self.calls = {method: Histogram(CALL_BOUNDS) for method in METHODS}
+        self.change_times = Histogram(CHANGE_BOUNDS)
+        self.look_times = Histogram(CHANGE_BOUNDS)
+        self.call_times = {method: Histogram(CALL_BOUNDS) for method in METHODS}
 
-    def sent(self, resource: str, size: int) -> None:
+    def record_list(self, resource: str, size: int) -> None:
         """A list of so many bytes has gone out."""
-        self.lists[resource] += 1
+        self.sent_lists[resource] += 1
         self.list_bytes[resource] = size
 
     def forget(self, resource: str) -> None:
@@ -58,24 +58,24 @@ class Counters:
         for counted in (self.transitions, self.registrations, self.allocations):
             for key in [key for key in counted if key[0] == resource]:
                 del counted[key]
-        self.lists.pop(resource, None)
+        self.sent_lists.pop(resource, None)
         self.blips.pop(resource, None)
         self.list_bytes.pop(resource, None)
 
-    def tally(self, checks: Mapping[tuple[str, str], int] | None = None) -> CounterValues:
+    def build_values(self, checks: Mapping[tuple[str, str], int] | None = None) -> CounterValues:
         """All of it now; answers of `checks` are counted elsewhere."""
         return CounterValues(
             dict(self.transitions),
             dict(self.registrations),
             dict(self.allocations),
-            dict(self.lists),
+            dict(self.sent_lists),
             dict(self.list_bytes),
             dict(self.events),
-            self.changes.reading(),
-            self.looks.reading(),
-            {method: counted.reading() for method, counted in self.calls.items()},
+            self.change_times.build_distribution(),
+            self.look_times.build_distribution(),
+            {method: counted.build_distribution() for method, counted in self.call_times.items()},
             dict(checks or {}),
             dict(self.overruns),
-            dict(self.heard),
+            dict(self.event_sources_up),
             dict(self.blips),
         )

@@ -28,33 +28,33 @@ class KernelEvents:
         counts: told which events are heard, and when some were lost.
     """
 
-    def __init__(self, root: Root, nudge: Callable[[DirtySet], None], udev: SocketWatch, counts: Counters) -> None:
+    def __init__(self, root: Root, nudge: Callable[[DirtySet], None], udev: SocketWatch, counters: Counters) -> None:
         self._root = root
         self._nudge = nudge
         self._udev = udev
-        self._counts = counts
+        self._counts = counters
 
-    def told(self, by: str, touched: DirtySet) -> None:
+    def report_events(self, source: str, dirty_set: DirtySet) -> None:
         """Events were told; if they were lost, that is everything."""
-        self._counts.events[by] += 1
-        self._counts.overruns[by] += touched.is_full_rescan
-        self._nudge(touched)
+        self._counts.events[source] += 1
+        self._counts.overruns[source] += dirty_set.is_full_rescan
+        self._nudge(dirty_set)
 
     async def run(self, listening: asyncio.Event) -> None:
         """Hear them until cancelled. `listening` is set as soon as nothing that happens is missed."""
         if self._root.prefix:
             listening.set()
             return
-        async with watch_link_events(self._root, partial(self.told, "links")) as deaf:
-            self._counts.heard["links"] = deaf is None
+        async with watch_link_events(self._root, partial(self.report_events, "links")) as deaf:
+            self._counts.event_sources_up["links"] = deaf is None
             if deaf is not None:
                 log.warning("%s: changes of network links are seen at each sweep", deaf.reason)
             await self._listen_to_udev(listening)
 
     async def _listen_to_udev(self, listening: asyncio.Event) -> None:
         while True:
-            async with watch_uevents(partial(self.told, "uevents")) as source:
-                self._counts.heard["uevents"] = not isinstance(source, Absent)
+            async with watch_uevents(partial(self.report_events, "uevents")) as source:
+                self._counts.event_sources_up["uevents"] = not isinstance(source, Absent)
                 if isinstance(source, Absent):
                     log.warning("%s: changes below /dev are seen at once, others at each sweep", source.reason)
                 listening.set()

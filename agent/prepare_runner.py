@@ -47,8 +47,8 @@ class PrepareRunner:
     look: called with the keys of what may be otherwise, as a program has ended; returns when that was looked at.
     """
 
-    def __init__(self, look: Callable[[frozenset[str]], Awaitable[None]]) -> None:
-        self._look = look
+    def __init__(self, look_again: Callable[[frozenset[str]], Awaitable[None]]) -> None:
+        self._look = look_again
         self._works: dict[Command, _PrepareJob] = {}
         self._tasks: asyncio.TaskGroup | None = None
 
@@ -70,7 +70,7 @@ class PrepareRunner:
             finally:
                 self._tasks = None
 
-    def want(self, programs: Mapping[int, Iterable[PrepareRequest]]) -> None:
+    def set_requests(self, programs: Mapping[int, Iterable[PrepareRequest]]) -> None:
         """Want what entries, by their numbers, want now, and nothing else."""
         now: dict[Command, list[tuple[int, PrepareRequest]]] = {}
         for entry, those in programs.items():

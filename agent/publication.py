@@ -14,7 +14,7 @@ from agent.core.lists.build_lists import DeviceLists
 from agent.core.lists.expected_count import find_missing_devices
 from agent.core.lists.numa_topology import find_withheld_topology
 from agent.host.inotify import PathWatch
-from agent.registration.resource_tasks import RegistrationOptions, ResourceTasks, way_of
+from agent.registration.resource_tasks import RegistrationOptions, ResourceTasks, find_registration_options
 from agent.state.state_file import StateFile
 from agent.state.state_format import SavedState
 from agent.status.agent_status import Status
@@ -38,78 +38,82 @@ class ListPublication:
     def __init__(
         self,
         tracker: Tracker,
-        held: DevicesInUse,
-        devinfo: DevInfoFiles,
+        devices_in_use: DevicesInUse,
+        devinfo_files: DevInfoFiles,
         *,
         status: Status,
-        offering: ResourceTasks,
-        file: StateFile,
-        boot: str,
-        nodes: PathWatch,
-        answers: QueryResults,
+        resource_tasks: ResourceTasks,
+        state_file: StateFile,
+        boot_id: str,
+        path_watch: PathWatch,
+        query_results: QueryResults,
     ) -> None:
         self._tracker = tracker
-        self._held = held
-        self._devinfo = devinfo
+        self._held = devices_in_use
+        self._devinfo = devinfo_files
         self._status = status
-        self._offering = offering
-        self._file = file
-        self._boot = boot
-        self._nodes = nodes
-        self._answers = answers
+        self._offering = resource_tasks
+        self._file = state_file
+        self._boot = boot_id
+        self._nodes = path_watch
+        self._answers = query_results
         self._first = True  # nothing has been published yet in this life
         self._offered: tuple[Mapping[str, str], Sequence[ResourceSpec]] = {}, ()
 
-    def published(self, before: Mapping[str, DeviceList], assembly: DeviceLists) -> None:
+    def publish(self, previous_lists: Mapping[str, DeviceList], lists: DeviceLists) -> None:
         """After each assembly: say what changed, remember it, and watch what is to be watched now."""
-        first, self._first = self._first, False
+        is_first, self._first = self._first, False
         tracker = self._tracker
         self._answers.finish_look(tracker)
-        self._status.published(before, assembly, first=first)
-        if (assembly.written_names, tracker.specs) != self._offered:
-            self._offered = assembly.written_names, tracker.specs
-            self.offer(doubt=not first)
-        self._status.silenced(
+        self._status.record_lists(previous_lists, lists, is_first=is_first)
+        if (lists.written_names, tracker.specs) != self._offered:
+            self._offered = lists.written_names, tracker.specs
+            self.offer_resources(may_be_in_use=not is_first)
+        self._status.set_withheld_topologies(
             {
                 name: find_withheld_topology(list_, tracker.look)
-                for name, list_ in assembly.lists.items()
-                if first or before.get(name) is not list_
+                for name, list_ in lists.lists.items()
+                if is_first or previous_lists.get(name) is not list_
             }
         )
-        self._status.expected(find_missing_devices(tracker.specs, tracker.look, assembly))
+        self._status.set_missing(find_missing_devices(tracker.specs, tracker.look, lists))
         self.update_polling()
         self.save_state()
         # What happened in these between the look that named them and now, nobody saw.
         if unseen := self._nodes.watch(tracker.directories):
             tracker.nudge(DirtySet(unseen))
-        for name in assembly.ended_resources:
+        for name in lists.ended_resources:
             self._offering.retire(name)
 
-    def offer(self, *, doubt: bool = True) -> None:
+    def offer_resources(self, *, may_be_in_use: bool = True) -> None:
         """Offer the resources that there are now. One that is new here may have been another's, and be held.
 
         doubt: whether one can be new, and not only for us.
         """
-        ways = self.ways(self._tracker.assembly.written_names)
+        ways = self.build_registration_options(self._tracker.assembly.written_names)
         self._offering.keep(ways)
-        if self._offering.add(ways) and doubt:
+        if self._offering.add(ways) and may_be_in_use:
             self._held.assume_in_use()
 
-    def ways(self, resources: Iterable[str]) -> dict[str, RegistrationOptions]:
+    def build_registration_options(self, resources: Iterable[str]) -> dict[str, RegistrationOptions]:
         """How resources that an entry has are with the kubelet."""
         entries = {name: self._tracker.entry_of(name) for name in resources}
-        return {name: way_of(entry, self._tracker.specs) for name, entry in entries.items() if entry is not None}
+        return {
+            name: find_registration_options(entry, self._tracker.specs)
+            for name, entry in entries.items()
+            if entry is not None
+        }
 
     def update_polling(self) -> None:
         """Say whether something waits for pods to let go: a device that is Unhealthy or in a pod, a file."""
         lists = self._tracker.assembly.lists.values()
         unhealthy = any(list_.count_ids(Health.UNHEALTHY) for list_ in lists)
-        self._held.want(unhealthy or bool(self._tracker.look.in_pod_keys) or self._devinfo.any)
+        self._held.set_polling(unhealthy or bool(self._tracker.look.in_pod_keys) or self._devinfo.has_files)
 
     def save_state(self) -> None:
         """Have written what should outlast this life, if there is anything new in it."""
         if self._first:
             return
-        assembly, known, drained = self._tracker.assembly, self._held.known, self._tracker.drained
+        assembly, known, drained = self._tracker.assembly, self._held.confirmed_ids, self._tracker.drained
         fanned = {name: one.written_name for name, one in assembly.generated_names.items()}
         self._file.save(SavedState(assembly.lists, known, fanned, self._tracker.memory, self._boot, drained))

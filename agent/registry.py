@@ -22,19 +22,19 @@ class Follower:
         self._board = board
         self._sent: DeviceList | None = None
 
-    async def next(self) -> DeviceList:
+    async def wait_for_list(self) -> DeviceList:
         """The newest snapshot, as soon as it differs from the one last marked as sent."""
-        while self.up_to_date:
+        while self.is_up_to_date:
             await self._board.changed.wait()
         return self._board.snapshot
 
-    def sent(self, snapshot: DeviceList, size: int | None = None) -> None:
+    def mark_sent(self, device_list: DeviceList, size: int | None = None) -> None:
         """Mark a snapshot as sent, in so many bytes; None if the kubelet knew already what it says."""
-        self._sent = snapshot
+        self._sent = device_list
         self._board.sent(size)
 
     @property
-    def up_to_date(self) -> bool:
+    def is_up_to_date(self) -> bool:
         """Whether what was sent last equals the newest snapshot."""
         newest = self._board.snapshot
         return newest is self._sent or newest == self._sent
@@ -62,9 +62,9 @@ class _Board:
         """A stream has the newest snapshot."""
         self.progress.set()
         if size is not None:
-            self._counts.sent(self.snapshot.resource, size)
-        if self.since is not None and all(follower.up_to_date for follower in self.followers):
-            self._counts.changes.observe(time.monotonic() - self.since)
+            self._counts.record_list(self.snapshot.resource, size)
+        if self.since is not None and all(follower.is_up_to_date for follower in self.followers):
+            self._counts.change_times.observe(time.monotonic() - self.since)
             self.since = None
 
 
@@ -74,26 +74,26 @@ class Registry:
     counts: told what was sent, and how long that took.
     """
 
-    def __init__(self, counts: Counters | None = None) -> None:
-        self._counts = counts or Counters()
+    def __init__(self, counters: Counters | None = None) -> None:
+        self._counts = counters or Counters()
         self._boards: dict[str, _Board] = {}
 
-    def publish(self, snapshot: DeviceList, since: float | None = None) -> bool:
+    def publish(self, device_list: DeviceList, changed_at: float | None = None) -> bool:
         """Make a snapshot the newest of its resource and wake the streams; False if it equals the present one.
 
         since: when (monotonic) what it says began to be, as far as is known.
         """
-        board = self._board(snapshot.resource)
+        board = self._board(device_list.resource)
         board.forgotten = False
-        if board.snapshot == snapshot:
+        if board.snapshot == device_list:
             return False
-        board.snapshot = snapshot
-        board.since = board.since or since if board.followers else None
+        board.snapshot = device_list
+        board.since = board.since or changed_at if board.followers else None
         board.changed.set()
         board.changed = asyncio.Event()
         return True
 
-    def current(self, resource: str) -> DeviceList:
+    def get_list(self, resource: str) -> DeviceList:
         """The newest snapshot of a resource; empty before the first."""
         board = self._boards.get(resource)
         return board.snapshot if board else DeviceList(resource)
@@ -113,20 +113,20 @@ class Registry:
             board.progress.set()
             self._drop_if_forgotten(resource, board)
 
-    def streams(self, resource: str) -> int:
+    def count_streams(self, resource: str) -> int:
         """How many streams of the resource are open."""
         board = self._boards.get(resource)
         return len(board.followers) if board else 0
 
-    def told(self, resource: str) -> bool:
+    def is_delivered(self, resource: str) -> bool:
         """Whether there is a stream of the resource, and each has sent the newest snapshot."""
         board = self._boards.get(resource)
-        return board is not None and bool(board.followers) and all(one.up_to_date for one in board.followers)
+        return board is not None and bool(board.followers) and all(one.is_up_to_date for one in board.followers)
 
-    async def delivered(self, resources: Iterable[str]) -> None:
+    async def wait_until_delivered(self, resources: Iterable[str]) -> None:
         """Return when every open stream of these resources has sent its newest snapshot, or ended."""
         for board in [self._boards[name] for name in resources if name in self._boards]:
-            while any(not follower.up_to_date for follower in board.followers):
+            while any(not follower.is_up_to_date for follower in board.followers):
                 board.progress.clear()
                 await board.progress.wait()
 

@@ -34,12 +34,12 @@ from agent.scanners.query_source import NO_AGENT, QuerySource
 class RereadScope(NamedTuple):
     """What is read anew for: the words of the host that are wanted of an entry, and the clauses."""
 
-    words: Callable[[ResourceSpec], frozenset[str]]
+    find_words: Callable[[ResourceSpec], frozenset[str]]
     conditions: Callable[[ResourceSpec], Iterable[Clause]]
 
 
-GIVING = RereadScope(ResourceSpec.find_give_words, lambda spec: spec.give_conditions)
-STARTING = RereadScope(ResourceSpec.find_prestart_words, lambda spec: spec.prestart_conditions)
+ALLOCATE_SCOPE = RereadScope(ResourceSpec.find_give_words, lambda spec: spec.give_conditions)
+PRESTART_SCOPE = RereadScope(ResourceSpec.find_prestart_words, lambda spec: spec.prestart_conditions)
 
 
 class DeviceRequest(NamedTuple):
@@ -53,7 +53,7 @@ class DeviceRequest(NamedTuple):
     shares: tuple[int, ...]
     candidate: Candidate
     spec: ResourceSpec
-    known: bool = True
+    has_own_id: bool = True
 
 
 class CurrentInventory(Protocol):
@@ -73,14 +73,14 @@ class CurrentInventory(Protocol):
 
 
 def find_device_requests(
-    resource: str, spec: ResourceSpec, devices: Mapping[Device, tuple[int, ...]], truth: CurrentInventory
+    resource: str, spec: ResourceSpec, devices: Mapping[Device, tuple[int, ...]], current: CurrentInventory
 ) -> list[DeviceRequest]:
     """The devices asked for, with what the last look made of them.
 
     Raises:
         Refused: one is not offered any more, or none is there.
     """
-    asked = list(_whole(resource, spec, devices, truth) if spec.slots else _each(resource, devices, truth))
+    asked = list(_whole(resource, spec, devices, current) if spec.slots else _each(resource, devices, current))
     if not asked:
         raise GrantRefusedError(RefusalCause.UNHEALTHY, f"{resource}: none of its devices is there any more")
     return asked
@@ -107,26 +107,28 @@ def _whole(
         if not found.reason:
             name = found.ids[0] if found.ids else found.device.name
             device = make_device(found, name, spec.slots.count if spec.slots else None)
-            yield DeviceRequest(device, slots, found, truth.specs[found.entry], known=False)
+            yield DeviceRequest(device, slots, found, truth.specs[found.entry], has_own_id=False)
 
 
 def reread_devices(
     root: Root,
-    asked: Sequence[DeviceRequest],
+    requests: Sequence[DeviceRequest],
     cdi: SpecDirectories,
-    purpose: RereadScope = GIVING,
+    scope: RereadScope = ALLOCATE_SCOPE,
     *,
-    answers: QuerySource = NO_AGENT,
+    query_source: QuerySource = NO_AGENT,
 ) -> list[RereadDevice]:
     """What the host says now of the devices asked for. Their partners are looked at, not looked for."""
-    reader = HostReader(root, cdi, answers)
-    partners = {who: partner for one in asked for who, partner in one.candidate.partners.items()}
-    ailing = {of: why for one in asked for of, why in one.candidate.unhealthy_partners.items()}
+    reader = HostReader(root, cdi, query_source)
+    partners = {who: partner for one in requests for who, partner in one.candidate.partners.items()}
+    ailing = {of: why for one in requests for of, why in one.candidate.unhealthy_partners.items()}
     finder = KnownPartners(reader, partners, ailing)
     same_partners = all(source_kinds.is_same_device(root, partner) for partner in partners.values())
-    wanted = {key: (purpose.words(spec), tuple(purpose.conditions(spec))) for key, spec in specs_of(asked).items()}
+    wanted = {
+        key: (scope.find_words(spec), tuple(scope.conditions(spec))) for key, spec in collect_specs(requests).items()
+    }
     return [
-        _anew(root, one, *wanted[id(one.spec)], reader, finder=finder, same_partners=same_partners) for one in asked
+        _anew(root, one, *wanted[id(one.spec)], reader, finder=finder, same_partners=same_partners) for one in requests
     ]
 
 
@@ -153,7 +155,7 @@ def _anew(
     )
     texts = [text.write(fact.replace_id_member(lead)) for text in spec.id]
     ids = {clean_id(text, spec.suffix_length) for text in texts if not isinstance(text, Absent)}
-    is_it = not asked.known or device.id in ids or (lead is None and candidate.has_id_of(device))
+    is_it = not asked.has_own_id or device.id in ids or (lead is None and candidate.has_id_of(device))
     all_words = [fact, *(one for _, one in by_each)]
     return RereadDevice(
         device,
@@ -180,9 +182,9 @@ def _anew(
     )
 
 
-def specs_of(asked: Sequence[DeviceRequest]) -> dict[int, ResourceSpec]:
+def collect_specs(requests: Sequence[DeviceRequest]) -> dict[int, ResourceSpec]:
     """The entries of these devices, each once, by its identity: most often that is one."""
-    return {id(one.spec): one.spec for one in asked}
+    return {id(one.spec): one.spec for one in requests}
 
 
 def _unfit(spec: ResourceSpec, hosts: Sequence[QueryFacts]) -> str:

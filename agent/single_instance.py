@@ -18,15 +18,15 @@ class AlreadyRunning(RuntimeError):  # noqa: N818  the state it is in
 
 
 @contextmanager
-def hold_instance_lock(state: str, claim: DirectoryLock) -> Iterator[None]:
+def hold_instance_lock(state_directory: str, kubelet_lock: DirectoryLock) -> Iterator[None]:
     """Have both for this process alone.
 
     Raises:
         AlreadyRunning: another has one of them.
     """
-    with _locked(state), closing(claim):
+    with _locked(state_directory), closing(kubelet_lock):
         try:
-            claim.acquire()
+            kubelet_lock.acquire()
         except DirectoryLockedError as taken:
             raise AlreadyRunning(str(taken)) from None
         yield

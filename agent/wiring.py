@@ -30,15 +30,14 @@ from agent.host.socket_watch import SocketWatches
 from agent.host.udev import CONTROL as UDEV_CONTROL
 from agent.kernel_events import KernelEvents
 from agent.kubelet import socket_query
-from agent.kubelet.grpc_server_call import Unexpected
+from agent.kubelet.grpc_server_call import DefectHandler
 from agent.prepare_runner import PrepareRunner
 from agent.publication import ListPublication
 from agent.registration.resource_tasks import ResourceTasks
 from agent.registry import Registry
 from agent.scanners.query_source import NO_PROGRAMS
 from agent.specs.generated_specs import GeneratedSpecs
-from agent.state.state_file import StateFile
-from agent.state.state_file import load as load_state
+from agent.state.state_file import StateFile, load_state
 from agent.status.agent_status import Status
 from agent.status.open_file_monitor import OpenFileMonitor
 from agent.tracker.tracker import Tracker
@@ -73,71 +72,73 @@ class AgentParts:
         self,
         configuration: Configuration,
         root: Root,
-        state: str,
+        state_directory: str,
         *,
-        programs: bool,
-        unexpected: Unexpected,
+        runs_programs: bool,
+        on_defect: DefectHandler,
         clock: Callable[[], float] = time.monotonic,
         held_ids: HeldIdSource | None = None,
     ) -> None:
         settings = configuration.settings
         said = root.read("/proc/sys/kernel/random/boot_id")
         boot = said if isinstance(said, str) else ""
-        remembered = load_state(state, boot)
-        self.counts = Counters()
-        self.registry = Registry(self.counts)
-        self.room = OpenFileMonitor()
-        self.status = Status(self.counts, lambda: self.held.holders, self._checks_of, self._evidence_of)
-        self.file = StateFile(state)
-        self.held = DevicesInUse(
+        remembered = load_state(state_directory, boot)
+        self.counters = Counters()
+        self.registry = Registry(self.counters)
+        self.open_files = OpenFileMonitor()
+        self.status = Status(self.counters, lambda: self.devices_in_use.holders, self._checks_of, self._evidence_of)
+        self.state_file = StateFile(state_directory)
+        self.devices_in_use = DevicesInUse(
             settings.kubelet.pod_resources,
-            remembered.held,
-            ours=lambda: self.tracker.assembly.lists.keys() | {spec.name for spec in self.tracker.specs},
-            listed=lambda: self.tracker.assembly.lists,
-            changed=self._held_changed,
+            remembered.held_ids,
+            get_own_resources=lambda: self.tracker.assembly.lists.keys() | {spec.name for spec in self.tracker.specs},
+            get_lists=lambda: self.tracker.assembly.lists,
+            on_change=self._held_changed,
         )
-        held: HeldIdSource = held_ids or self.held
+        held: HeldIdSource = held_ids or self.devices_in_use
         cdi = SpecDirectories(settings.paths.cdi)
-        self.own_specs = GeneratedSpecs(root, os.path.abspath(state), cdi, self._held_changed)
-        self.preparing = PrepareRunner(lambda keys: self.tracker.looked(DirtySet(keys=keys))) if programs else None
-        self.answers = QueryResults(QueryScheduler(_ask), Probes())
-        answers = self.answers if programs else NO_PROGRAMS
+        self.generated_specs = GeneratedSpecs(root, os.path.abspath(state_directory), cdi, self._held_changed)
+        self.prepare_runner = (
+            PrepareRunner(lambda keys: self.tracker.looked(DirtySet(keys=keys))) if runs_programs else None
+        )
+        self.query_results = QueryResults(QueryScheduler(_ask), Probes())
+        answers = self.query_results if runs_programs else NO_PROGRAMS
         self.tracker = Tracker(
             root,
             self.registry,
             configuration.resources,
             remembered.lists,
-            fanned=remembered.fanned,
-            memory=remembered.memory,
-            drained=remembered.drained,
+            fanned=remembered.generated_names,
+            memory=remembered.saved_checks,
+            drained=remembered.drain_set,
             settle=settings.look.debounce_time,
             every=settings.look.rescan_interval,
             cdi=cdi,
             answers=answers,
-            preparing=self.preparing,
-            own_specs=self.own_specs,
-            counts=self.counts,
+            preparing=self.prepare_runner,
+            own_specs=self.generated_specs,
+            counts=self.counters,
             held=lambda: held.ids,
-            known=lambda: held.known,
+            known=lambda: held.confirmed_ids,
             published=self._published,
             clock=clock,
         )
-        directory = DevInfoDirectory(f"{root.prefix}{settings.paths.devinfo}", state)
-        self.devinfo = DevInfoFiles(directory, lambda: held.ids, self._want)
+        directory = DevInfoDirectory(f"{root.prefix}{settings.paths.devinfo}", state_directory)
+        self.devinfo_files = DevInfoFiles(directory, lambda: held.ids, self._want)
         self.allocation = Allocation(
             root,
             self.registry,
             self.tracker,
-            held.granted,
-            cdi=cdi,
-            devinfo=self.devinfo,
-            held=held,
-            own_specs=self.own_specs,
-            programs=programs,
-            answers=answers,
-            counts=self.counts,
-            since=self.status.history.since,
-            confirm=self.held.confirm,
+            held.add_grant,
+            spec_directories=cdi,
+            devinfo_writer=self.devinfo_files,
+            confirmed_ids=held,
+            generated_specs=self.generated_specs,
+            runs_programs=runs_programs,
+            query_source=answers,
+            counters=self.counters,
+            find_change_time=self.status.history.find_change_time,
+            confirm=self.devices_in_use.confirm,
             save=self._save,
         )
         self.sockets = SocketWatches(
@@ -145,55 +146,55 @@ class AgentParts:
             os.path.join(settings.kubelet.watcher_dir, KUBELET_SOCKET),
             UDEV_CONTROL,
         )
-        self.kubelet, watcher, udev = self.sockets.watches
-        self.events = KernelEvents(root, self.tracker.nudge, udev, self.counts)
-        self.nodes = PathWatch(root, self._paths_changed, written=True)
-        self.claim = DirectoryLock(settings.kubelet.dir)
-        self.offering = ResourceTasks(
+        self.kubelet_socket, watcher, udev = self.sockets.watches
+        self.kernel_events = KernelEvents(root, self.tracker.nudge, udev, self.counters)
+        self.path_watch = PathWatch(root, self._paths_changed, written=True)
+        self.kubelet_lock = DirectoryLock(settings.kubelet.dir)
+        self.resource_tasks = ResourceTasks(
             self.registry,
             self.allocation,
             self.status,
-            kubelet=self.kubelet,
+            kubelet=self.kubelet_socket,
             watcher=watcher,
-            claim=self.claim,
-            unexpected=unexpected,
-            forget=self._forget,
+            kubelet_lock=self.kubelet_lock,
+            on_defect=on_defect,
+            on_retired=self._forget,
         )
-        self.consequences = ListPublication(
+        self.publication = ListPublication(
             self.tracker,
-            self.held,
-            self.devinfo,
+            self.devices_in_use,
+            self.devinfo_files,
             status=self.status,
-            offering=self.offering,
-            file=self.file,
-            boot=boot,
-            nodes=self.nodes,
-            answers=self.answers,
+            resource_tasks=self.resource_tasks,
+            state_file=self.state_file,
+            boot_id=boot,
+            path_watch=self.path_watch,
+            query_results=self.query_results,
         )
 
     def _published(self, before: Mapping[str, DeviceList], assembly: DeviceLists) -> None:
-        self.consequences.published(before, assembly)
+        self.publication.publish(before, assembly)
 
     async def _save(self) -> None:
-        self.consequences.save_state()
-        await self.file.saved()
+        self.publication.save_state()
+        await self.state_file.wait_until_saved()
 
     def _want(self) -> None:
-        self.consequences.update_polling()
+        self.publication.update_polling()
 
     def _forget(self, resource: str) -> None:
         self.tracker.drop(resource)
-        self.counts.forget(resource)
+        self.counters.forget(resource)
 
     def _held_changed(self) -> None:
         self.tracker.reassemble()
-        self.devinfo.stir()
+        self.devinfo_files.request_cleanup()
 
     def _paths_changed(self, paths: frozenset[str], overflow: bool) -> None:  # noqa: FBT001  the watch's signature
-        self.events.told("inotify", ALL_DIRTY if overflow else DirtySet(paths))
-        own = self.own_specs.directory
+        self.kernel_events.report_events("inotify", ALL_DIRTY if overflow else DirtySet(paths))
+        own = self.generated_specs.directory
         if overflow or any(path == own or path.startswith(f"{own}/") for path in paths):
-            self.own_specs.touched()
+            self.generated_specs.mark_all_dirty()
 
     def _checks_of(self, resource: str) -> frozenset[str]:
         entry = self.tracker.entry_of(resource)
@@ -208,4 +209,4 @@ class AgentParts:
 
 def _ask(question: PolledQuery) -> AsyncGenerator[QueryResult, None]:
     """Ask whom a question is for."""
-    return program_query.ask(question) if isinstance(question, ProgramQuery) else socket_query.ask(question)
+    return program_query.ask(question) if isinstance(question, ProgramQuery) else socket_query.query_service(question)

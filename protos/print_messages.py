@@ -112,19 +112,19 @@ class Module:
             name = snake(of.name)
             count = ""
             if self.is_map(of):
-                python, default, kind, count = "dict[str, str]", "field(default_factory=dict)", "PAIR", "Count.MAP"
+                python, default, kind, count = "dict[str, str]", "field(default_factory=dict)", "PAIR", "FieldCount.MAP"
             elif held := self.holds(of):
-                python, default, kind = f"{held} | None", "None", f"nested({held})"
-                count = "Count.OPTIONAL"
+                python, default, kind = f"{held} | None", "None", f"make_message_type({held})"
+                count = "FieldCount.OPTIONAL"
             else:
                 python, default, kind = TYPES[of.type]
             if of.label == FieldDescriptorProto.LABEL_REPEATED and not self.is_map(of):
                 inner = self.holds(of) or python
-                python, default, count = f"list[{inner}]", "field(default_factory=list)", "Count.MANY"
+                python, default, count = f"list[{inner}]", "field(default_factory=list)", "FieldCount.MANY"
             elif of.proto3_optional:
-                python, default, count = f"{python} | None", "None", "Count.OPTIONAL"
+                python, default, count = f"{python} | None", "None", "FieldCount.OPTIONAL"
             self.names.add(kind.partition("(")[0])
-            self.names |= {"Field"} | ({"Count"} if count else set())
+            self.names |= {"Field"} | ({"FieldCount"} if count else set())
             if n == 0:
                 yield ""
             yield from self.comment((MESSAGE, number, FIELD, n), "    ")
@@ -134,7 +134,7 @@ class Module:
             yield from ["", "    wire = (", *wire, "    )"]
 
     def service(self, number: int, one: ServiceDescriptorProto) -> Iterator[str]:
-        self.names |= {"Service", "Ready", "unimplemented"}
+        self.names |= {"Service", "EncodedMessage", "make_unimplemented_error"}
         yield from ["", "", f"class {one.name}Base(Service):", *self.docstring((SERVICE, number), "    ")]
         handlers = []
         for n, of in enumerate(one.method):
@@ -143,12 +143,16 @@ class Module:
             if of.server_streaming:
                 yield from [
                     "",
-                    f"    def {snake(of.name)}(self, message: {asked}) -> AsyncIterator[{answered} | Ready]:",
+                    f"    def {snake(of.name)}(self, message: {asked}) -> AsyncIterator[{answered} | EncodedMessage]:",
                     *doc,
                 ]
             else:
-                yield from ["", f"    async def {snake(of.name)}(self, message: {asked}) -> {answered} | Ready:", *doc]
-            yield "        raise unimplemented()"
+                yield from [
+                    "",
+                    f"    async def {snake(of.name)}(self, message: {asked}) -> {answered} | EncodedMessage:",
+                    *doc,
+                ]
+            yield "        raise make_unimplemented_error()"
             way = "_streaming" if of.server_streaming else "_unary"
             path = f"/{self.file.package}.{one.name}/{of.name}"
             handlers.append(f'            "{path}": self.{way}(self.{snake(of.name)}, {asked}, {answered}),')

@@ -27,12 +27,12 @@ def test_since_when_it_is_ill_outlasts_any_number_of_reasons():
     history.record([turned("one", healthy=False)], 1.0)
     for at in range(2, 2 * CHANGES):
         history.record([Transition(A, "one", Health.UNHEALTHY, Health.UNHEALTHY, f"why {at}")], float(at))
-        assert history.since(A, "one") == 1.0
+        assert history.find_change_time(A, "one") == 1.0
     changes = history.changes[A, "one"]
     assert len(changes) == CHANGES
     assert [change.time for change in changes[-2:]] == [2 * CHANGES - 2.0, 2 * CHANGES - 1.0]
     history.record([turned("one", healthy=True)], 200.0)
-    assert history.since(A, "one") == 200.0
+    assert history.find_change_time(A, "one") == 200.0
 
 
 def test_what_flaps_takes_nothing_from_others_and_no_more_room():

@@ -31,7 +31,7 @@ async def test_what_a_slow_sweep_finds_counts_once_it_ends(tmp_path, monkeypatch
     async def renew(*resources):
         now = SimpleNamespace(lists=dict.fromkeys(resources), written_names={})
         monkeypatch.setattr(files, "_begin", lambda *_: [])
-        return await files.renew(now, (), {}, HeldIds(frozenset()))
+        return await files.refresh(now, (), {}, HeldIds(frozenset()))
 
     assert await renew() == {}
     assert await renew(NEW) == {}  # a resource has come while that lasts

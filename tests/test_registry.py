@@ -35,18 +35,18 @@ async def turned():
 async def test_a_stream_is_told_at_once_what_there_is_even_if_it_is_nothing():
     registry = Registry()
     with registry.follow(R) as follower:
-        assert await follower.next() == EMPTY
+        assert await follower.wait_for_list() == EMPTY
     registry.publish(ONE)
     with registry.follow(R) as follower:
-        assert await follower.next() is ONE
+        assert await follower.wait_for_list() is ONE
 
 
 async def test_it_wakes_for_what_is_new_and_not_for_what_is_equal():
     registry = Registry()
     registry.publish(ONE)
     with registry.follow(R) as follower:
-        follower.sent(await follower.next())
-        news = await waiting(follower.next())
+        follower.mark_sent(await follower.wait_for_list())
+        news = await waiting(follower.wait_for_list())
         assert not registry.publish(snapshot(listed("x")))
         await turned()
         assert not news.done()
@@ -57,23 +57,23 @@ async def test_it_wakes_for_what_is_new_and_not_for_what_is_equal():
 async def test_what_is_published_between_two_waits_is_not_lost():
     registry = Registry()
     with registry.follow(R) as follower:
-        first = await follower.next()
+        first = await follower.wait_for_list()
         registry.publish(ONE)
-        follower.sent(first)
-        assert await follower.next() is ONE
+        follower.mark_sent(first)
+        assert await follower.wait_for_list() is ONE
 
 
 async def test_a_slow_stream_is_told_the_newest_alone():
     registry = Registry()
     with registry.follow(R) as follower:
-        follower.sent(await follower.next())
+        follower.mark_sent(await follower.wait_for_list())
         registry.publish(ONE)
         registry.publish(TWO)
-        assert await follower.next() is TWO
-        follower.sent(TWO)
+        assert await follower.wait_for_list() is TWO
+        follower.mark_sent(TWO)
         registry.publish(ONE)
         registry.publish(TWO)
-        news = await waiting(follower.next())
+        news = await waiting(follower.wait_for_list())
         assert not news.done(), "nothing differs from what it knows"
         news.cancel()
 
@@ -81,8 +81,8 @@ async def test_a_slow_stream_is_told_the_newest_alone():
 async def test_what_is_over_before_a_stream_wakes_is_no_news():
     registry = Registry()
     with registry.follow(R) as follower:
-        follower.sent(await follower.next())
-        news = await waiting(follower.next())
+        follower.mark_sent(await follower.wait_for_list())
+        news = await waiting(follower.wait_for_list())
         registry.publish(ONE)
         registry.publish(EMPTY)
         await turned()
@@ -94,13 +94,13 @@ async def test_what_is_over_before_a_stream_wakes_is_no_news():
 async def test_every_stream_is_told():
     registry = Registry()
     with registry.follow(R) as one, registry.follow(R) as other:
-        assert registry.streams(R) == 2
+        assert registry.count_streams(R) == 2
         for follower in (one, other):
-            follower.sent(await follower.next())
-        tasks = [await waiting(follower.next()) for follower in (one, other)]
+            follower.mark_sent(await follower.wait_for_list())
+        tasks = [await waiting(follower.wait_for_list()) for follower in (one, other)]
         registry.publish(ONE)
         assert await asyncio.gather(*tasks) == [ONE, ONE]
-    assert registry.streams(R) == 0
+    assert registry.count_streams(R) == 0
 
 
 async def test_one_turn_of_the_event_loop_after_it_is_published_every_stream_has_it():
@@ -109,8 +109,8 @@ async def test_one_turn_of_the_event_loop_after_it_is_published_every_stream_has
     with ExitStack() as opened:
         tasks = []
         for follower in map(opened.enter_context, followers):
-            follower.sent(await follower.next())
-            tasks.append(await waiting(follower.next()))
+            follower.mark_sent(await follower.wait_for_list())
+            tasks.append(await waiting(follower.wait_for_list()))
         registry.publish(ONE)
         await asyncio.sleep(0)
         assert all(task.done() and task.result() is ONE for task in tasks)
@@ -120,33 +120,33 @@ async def test_what_is_sent_to_one_stream_is_not_sent_to_another():
     registry = Registry()
     registry.publish(ONE)
     with registry.follow(R) as one, registry.follow(R) as other:
-        one.sent(ONE)
-        assert (one.up_to_date, other.up_to_date) == (True, False)
+        one.mark_sent(ONE)
+        assert (one.is_up_to_date, other.is_up_to_date) == (True, False)
 
 
 async def test_delivered_waits_for_all_streams_and_only_for_those_of_the_resources():
     registry = Registry()
     registry.publish(ONE)
     with registry.follow(R) as one, registry.follow(R) as other, registry.follow("example.com/other"):
-        delivered = await waiting(registry.delivered([R]))
-        one.sent(ONE)
+        delivered = await waiting(registry.wait_until_delivered([R]))
+        one.mark_sent(ONE)
         await turned()
         assert not delivered.done()
-        other.sent(ONE)
+        other.mark_sent(ONE)
         await asyncio.wait_for(delivered, 60)
 
 
 async def test_delivered_at_once_where_nobody_follows():
     registry = Registry()
     registry.publish(ONE)
-    await asyncio.wait_for(registry.delivered([R, "example.com/unknown"]), 60)
+    await asyncio.wait_for(registry.wait_until_delivered([R, "example.com/unknown"]), 60)
 
 
 async def test_a_stream_that_ends_is_waited_for_no_more():
     registry = Registry()
     registry.publish(ONE)
     with registry.follow(R):
-        delivered = await waiting(registry.delivered([R]))
+        delivered = await waiting(registry.wait_until_delivered([R]))
         assert not delivered.done()
     await asyncio.wait_for(delivered, 60)
 
@@ -155,12 +155,12 @@ async def test_an_old_list_that_is_sent_late_is_no_delivery():
     registry = Registry()
     registry.publish(ONE)
     with registry.follow(R) as follower:
-        delivered = await waiting(registry.delivered([R]))
+        delivered = await waiting(registry.wait_until_delivered([R]))
         registry.publish(TWO)
-        follower.sent(ONE)
+        follower.mark_sent(ONE)
         await turned()
         assert not delivered.done()
-        follower.sent(TWO)
+        follower.mark_sent(TWO)
         await asyncio.wait_for(delivered, 60)
 
 
@@ -168,17 +168,17 @@ async def test_several_may_wait_for_the_same_delivery():
     registry = Registry()
     registry.publish(ONE)
     with registry.follow(R) as one, registry.follow(R) as other:
-        waits = [await waiting(registry.delivered([R])) for _ in range(3)]
-        one.sent(ONE)
+        waits = [await waiting(registry.wait_until_delivered([R])) for _ in range(3)]
+        one.mark_sent(ONE)
         await turned()
-        other.sent(ONE)
+        other.mark_sent(ONE)
         await asyncio.wait_for(asyncio.gather(*waits), 60)
 
 
 async def test_asking_makes_nothing():
     registry = Registry()
-    assert registry.current(R) == EMPTY
-    assert registry.streams(R) == 0
+    assert registry.get_list(R) == EMPTY
+    assert registry.count_streams(R) == 0
     assert registry._boards == {}
 
 
@@ -187,15 +187,15 @@ async def test_what_is_forgotten_is_gone_and_an_open_stream_is_told_an_empty_lis
     registry.publish(ONE)
     registry.forget("example.com/unknown")
     with registry.follow(R) as follower:
-        follower.sent(ONE)
+        follower.mark_sent(ONE)
         registry.forget(R)
-        assert await follower.next() == EMPTY
+        assert await follower.wait_for_list() == EMPTY
         registry.publish(TWO)
-        assert await follower.next() is TWO, "the resource is back"
-    assert registry.current(R) is TWO
+        assert await follower.wait_for_list() is TWO, "the resource is back"
+    assert registry.get_list(R) is TWO
     with registry.follow(R):
         registry.forget(R)
-        assert registry.current(R) == EMPTY
+        assert registry.get_list(R) == EMPTY
     assert registry._boards == {}
     registry.publish(ONE)
     registry.forget(R)
@@ -216,10 +216,10 @@ async def _live(steps, streams):
     async def read(n):
         with registry.follow(R) as follower:
             while True:
-                news = await follower.next()
+                news = await follower.wait_for_list()
                 await gates[n].acquire()
                 got[n].append(news)
-                follower.sent(news)
+                follower.mark_sent(news)
 
     tasks = {n: asyncio.create_task(read(n)) for n in range(streams)}
     names = []
@@ -236,9 +236,9 @@ async def _live(steps, streams):
     for gate in gates.values():
         for _ in range(3):
             gate.release()
-    await asyncio.wait_for(registry.delivered([R]), 60)
+    await asyncio.wait_for(registry.wait_until_delivered([R]), 60)
     for n in tasks:
-        assert got[n][-1] == registry.current(R)
+        assert got[n][-1] == registry.get_list(R)
         assert all(one != following for one, following in zip(got[n], got[n][1:], strict=False)), "sent twice in a row"
     for task in tasks.values():
         task.cancel()
@@ -252,9 +252,9 @@ async def test_how_long_the_kubelet_is_away_is_no_time_that_a_list_took():
     with registry.follow(R):
         registry.publish(ONE, time.monotonic())
     with registry.follow(R) as follower:
-        follower.sent(await follower.next(), 1)
-    assert sum(counts.changes.reading().counts) == 0
+        follower.mark_sent(await follower.wait_for_list(), 1)
+    assert sum(counts.change_times.build_distribution().counts) == 0
     with registry.follow(R) as follower:
         registry.publish(TWO, time.monotonic())
-        follower.sent(await follower.next(), 1)
-    assert sum(counts.changes.reading().counts) == 1
+        follower.mark_sent(await follower.wait_for_list(), 1)
+    assert sum(counts.change_times.build_distribution().counts) == 1

@@ -16,11 +16,11 @@ A, B, C, D, E = (spec(f"example.com/{letter}") for letter in "abcde")
 def test_what_a_reload_does_with_each_resource_in_file_order():
     new = (E, replace(D, shares=4), replace(C, registration="watcher", shares=2), B)
     change = diff_config((A, B, C, D), new)
-    assert change.unchanged == (B.name,)
-    assert change.changed == (D.name,)
-    assert change.moved == (C.name,)
-    assert change.added == (E.name,)
-    assert change.removed == (A.name,)
+    assert change.unchanged_names == (B.name,)
+    assert change.changed_names == (D.name,)
+    assert change.reregistered_names == (C.name,)
+    assert change.added_names == (E.name,)
+    assert change.removed_names == (A.name,)
     assert str(change) == (
         "1 unchanged, 2 changed (example.com/d, example.com/c), 1 added (example.com/e), 1 removed (example.com/a)"
     )
@@ -37,7 +37,13 @@ def test_every_resource_is_in_exactly_one_place():
         itertools.combinations(variants[2:], 2), itertools.combinations(variants[1:4:2], 2)
     ):
         change = diff_config(old, new)
-        told = [*change.unchanged, *change.changed, *change.moved, *change.added, *change.removed]
+        told = [
+            *change.unchanged_names,
+            *change.changed_names,
+            *change.reregistered_names,
+            *change.added_names,
+            *change.removed_names,
+        ]
         assert sorted(told) == sorted({one.name for one in (*old, *new)})
 
 
@@ -61,7 +67,7 @@ def test_order_and_place_in_the_file_are_no_difference():
         mounts=(replace(full.mounts[0], origin=elsewhere),),
         cdi=(replace(full.cdi[0], origin=elsewhere),),
     )
-    assert diff_config((full, B), (B, moved)).unchanged == (B.name, A.name)
+    assert diff_config((full, B), (B, moved)).unchanged_names == (B.name, A.name)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +83,7 @@ def test_order_and_place_in_the_file_are_no_difference():
     ],
 )
 def test_everything_else_is(fields):
-    assert diff_config((A,), (replace(A, **fields),)).changed == (A.name,)
+    assert diff_config((A,), (replace(A, **fields),)).changed_names == (A.name,)
 
 
 @pytest.mark.parametrize(
@@ -90,8 +96,8 @@ def test_everything_else_is(fields):
     ],
 )
 def test_also_within_what_is_given(one, other):
-    assert diff_config((replace(A, nodes=(one,)),), (replace(A, nodes=(other,)),)).changed == (A.name,)
-    assert diff_config((replace(A, env=(env("X", "1"),)),), (replace(A, env=(env("X", "1", ","),)),)).changed
+    assert diff_config((replace(A, nodes=(one,)),), (replace(A, nodes=(other,)),)).changed_names == (A.name,)
+    assert diff_config((replace(A, env=(env("X", "1"),)),), (replace(A, env=(env("X", "1", ","),)),)).changed_names
 
 
 def test_what_is_another_in_a_resource_is_said_with_its_place():
@@ -107,7 +113,7 @@ def test_what_is_another_in_a_resource_is_said_with_its_place():
         env=(env("X", "{id}"), env("Y", "{name}"), env("Z", "{id}")),
         shares=4,
     )
-    said = diff_config((old, B), (new, B)).said
+    said = diff_config((old, B), (new, B)).descriptions
     assert list(said) == [A.name]
     vendor, driver, numa, *others = said[A.name]
     assert vendor.startswith("match.vendor = ")
@@ -118,7 +124,9 @@ def test_what_is_another_in_a_resource_is_said_with_its_place():
     assert numa.startswith("match.numa = ")
     assert numa.endswith(", no more")
     assert others == ["replicas", "give.env.Y", "give.env.Z"]
-    assert diff_config((old, replace(B, is_addition=True, name=A.name)), (old,)).said[A.name] == ("1 entry, 2 before",)
+    assert diff_config((old, replace(B, is_addition=True, name=A.name)), (old,)).descriptions[A.name] == (
+        "1 entry, 2 before",
+    )
 
 
 def test_every_field_of_an_entry_can_be_said():

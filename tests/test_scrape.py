@@ -78,7 +78,7 @@ async def test_who_says_too_much_or_goes_away_gets_nothing_and_costs_nothing(ser
 
 
 async def test_clients_that_hang_take_nothing_from_others(served):
-    hanging = [await asyncio.open_unix_connection(served) for _ in range(metrics_server.MOST - 1)]
+    hanging = [await asyncio.open_unix_connection(served) for _ in range(metrics_server.MAX_CLIENTS - 1)]
     assert (await asked(served, b"GET /metrics HTTP/1.1\r\n\r\n")).endswith(BODY)
     for _, writer in hanging:
         writer.close()
@@ -112,7 +112,7 @@ async def test_who_does_not_take_its_answer_does_not_hold_up_the_end(long):
 
 async def test_who_does_not_take_its_answer_makes_room(long, monkeypatch):
     path, _ = long
-    waiting = [await takes_nothing(path) for _ in range(metrics_server.MOST)]
+    waiting = [await takes_nothing(path) for _ in range(metrics_server.MAX_CLIENTS)]
     monkeypatch.setattr(metrics_server, "REQUEST_SECONDS", 0.1)
     async with asyncio.timeout(30):
         while not (await asked(path, b"GET / HTTP/1.1\r\n\r\n")).startswith("HTTP/1.1 404"):

@@ -15,8 +15,8 @@ from agent.core.inventory.device import DeviceList, Health, Member
 from agent.core.reason import Reason
 from agent.core.struct import replace
 from agent.state import state_file
-from agent.state.state_file import StateFile, load
-from agent.state.state_format import NOT_SEEN, SavedState
+from agent.state.state_file import StateFile, load_state
+from agent.state.state_format import NOT_FOUND_YET, SavedState
 from tests.core.building import listed, node, snapshot
 
 MEMBERS = (Member("p1", "k1", "1", "0000:01:00.0"), Member("p2", "k2", "2", "1-1.2", "dongle"))
@@ -35,15 +35,15 @@ FULL = SavedState(
     },
     frozenset({"x9", "y::7"}),
     {"example.com/empty": "example.com/{model}"},
-    memory=SavedChecks(
+    saved_checks=SavedChecks(
         {"example.com/a": {"p\udcff": {"link": "no link", "xid": "Xid 79"}}},
         {"example.com/a": {"p\udcff": {"xid": True}}},
         {"example.com/a": {"p1": {"ecc": 7}}},
         {"example.com/a": {"p2": {"xid": 3}}},
         {"example.com/a": {"p1", "p2"}, "example.com/b": {"\udcff"}},
     ),
-    boot="this one",
-    drained=DrainSet({"p\udcff": Drain("RMA", 1.5)}, {"example.com/a": Drain("", 2.0)}),
+    boot_id="this one",
+    drain_set=DrainSet({"p\udcff": Drain("RMA", 1.5)}, {"example.com/a": Drain("", 2.0)}),
 )
 
 
@@ -66,14 +66,18 @@ async def write(directory, *states):
 
 
 def as_remembered(device):
-    return replace(device, health=Health.UNHEALTHY, reason=NOT_SEEN, absent_since=None, nodes=())
+    return replace(device, health=Health.UNHEALTHY, reason=NOT_FOUND_YET, absent_since=None, nodes=())
 
 
 async def test_what_is_written_is_read_back(tmp_path, caplog):
     await write(tmp_path / "new", FULL)
-    read = load(str(tmp_path / "new"), "this one")
-    assert (read.held, read.fanned, read.drained) == (FULL.held, FULL.fanned, FULL.drained)
-    assert (read.memory, read.boot) == (FULL.memory, "this one")
+    read = load_state(str(tmp_path / "new"), "this one")
+    assert (read.held_ids, read.generated_names, read.drain_set) == (
+        FULL.held_ids,
+        FULL.generated_names,
+        FULL.drain_set,
+    )
+    assert (read.saved_checks, read.boot_id) == (FULL.saved_checks, "this one")
     assert set(read.lists) == set(FULL.lists)
     for name, list_ in FULL.lists.items():
         assert read.lists[name] == DeviceList(name, tuple(map(as_remembered, list_.devices)))
@@ -84,9 +88,9 @@ async def test_what_is_written_is_read_back(tmp_path, caplog):
 
 async def test_after_a_boot_nobody_was_well_and_what_fails_fails_on(tmp_path):
     await write(tmp_path, FULL)
-    read = load(str(tmp_path), "the next one")
-    assert read.memory == SavedChecks(FULL.memory.failing, FULL.memory.latched)
-    assert read.boot == "the next one"
+    read = load_state(str(tmp_path), "the next one")
+    assert read.saved_checks == SavedChecks(FULL.saved_checks.failing, FULL.saved_checks.latched)
+    assert read.boot_id == "the next one"
 
 
 async def test_after_a_boot_the_number_of_a_node_says_nothing(tmp_path):
@@ -96,10 +100,10 @@ async def test_after_a_boot_the_number_of_a_node_says_nothing(tmp_path):
         listed("y", "node:pci-0/tty", key="/sys/devices/tty0", instance_id=stamp),
         listed("z", instance_id=stamp),
     )
-    await write(tmp_path, SavedState({"example.com/a": snapshot(*devices)}, boot="one"))
-    read = load(str(tmp_path), "two").lists["example.com/a"].devices
+    await write(tmp_path, SavedState({"example.com/a": snapshot(*devices)}, boot_id="one"))
+    read = load_state(str(tmp_path), "two").lists["example.com/a"].devices
     assert [(one.key, one.instance_id) for one in read] == [("/dev/x", ""), ("/sys/devices/tty0", ""), ("key z", stamp)]
-    assert [one.instance_id for one in load(str(tmp_path), "one").lists["example.com/a"].devices] == [stamp] * 3
+    assert [one.instance_id for one in load_state(str(tmp_path), "one").lists["example.com/a"].devices] == [stamp] * 3
 
 
 @pytest.mark.parametrize(
@@ -112,15 +116,15 @@ async def test_a_file_of_an_earlier_version_is_read(tmp_path, caplog, later):
     for key in later:
         del content[key]
     path.write_text(json.dumps(content))
-    read = load(str(tmp_path))
+    read = load_state(str(tmp_path))
     assert set(read.lists) == set(FULL.lists)
-    assert not read.memory.well
+    assert not read.saved_checks.well
     assert not caplog.records
 
 
 async def test_the_newest_is_written_even_on_the_way_out(tmp_path):
-    await write(tmp_path, SavedState(), FULL, SavedState(held=frozenset("last")))
-    assert load(str(tmp_path)).held == frozenset("last")
+    await write(tmp_path, SavedState(), FULL, SavedState(held_ids=frozenset("last")))
+    assert load_state(str(tmp_path)).held_ids == frozenset("last")
 
 
 async def test_a_cancelled_write_is_finished_before_the_last(tmp_path, monkeypatch):
@@ -141,10 +145,10 @@ async def test_a_cancelled_write_is_finished_before_the_last(tmp_path, monkeypat
         file.save(FULL)
         for _ in range(steps):
             await asyncio.sleep(0.001 if steps > 8 else 0)
-        file.save(SavedState(held=frozenset({f"h{steps}"})))
+        file.save(SavedState(held_ids=frozenset({f"h{steps}"})))
         run.cancel()
         await asyncio.wait([run])
-        assert load(str(tmp_path)).held == {f"h{steps}"}
+        assert load_state(str(tmp_path)).held_ids == {f"h{steps}"}
 
 
 async def test_what_is_equal_on_disk_is_not_written_again(tmp_path):
@@ -152,7 +156,7 @@ async def test_what_is_equal_on_disk_is_not_written_again(tmp_path):
     run = asyncio.create_task(file.run())
     file.save(SavedState({"r": snapshot(listed("x"), resource="r")}))
     path = tmp_path / "state.json"
-    assert await file.saved()
+    assert await file.wait_until_saved()
     before = path.stat().st_ino
     file.save(
         SavedState({"r": snapshot(replace(listed("x"), health=Health.UNHEALTHY, reason=Reason.of("f")), resource="r")})
@@ -176,7 +180,7 @@ async def test_every_change_is_written(tmp_path, change):
         file.save(SavedState({"example.com/a": snapshot(device)}))
         for _ in range(20_000):
             await asyncio.sleep(0.001)
-            if load(str(tmp_path)).lists.get("example.com/a") == snapshot(as_remembered(device)):
+            if load_state(str(tmp_path)).lists.get("example.com/a") == snapshot(as_remembered(device)):
                 break
         else:
             pytest.fail(f"{device} is not on disk")
@@ -191,8 +195,8 @@ async def test_saved_returns_when_it_is_on_disk_or_cannot_be(tmp_path):
         run = asyncio.create_task(file.run())
         file.save(SavedState())
         file.save(FULL)
-        assert await file.saved() is written
-        assert load(str(tmp_path)).held == FULL.held
+        assert await file.wait_until_saved() is written
+        assert load_state(str(tmp_path)).held_ids == FULL.held_ids
         run.cancel()
         await asyncio.wait([run])
 
@@ -215,13 +219,13 @@ async def test_what_is_on_disk_already_is_saved_whatever_failed_between(tmp_path
     file = StateFile(str(tmp_path))
     run = asyncio.create_task(file.run())
     file.save(FULL)
-    assert await file.saved()
+    assert await file.wait_until_saved()
     (tmp_path / "state.json.new").mkdir()
     file.save(SavedState())
-    assert not await file.saved()
+    assert not await file.wait_until_saved()
     file.save(FULL)
-    assert await file.saved()
-    assert load(str(tmp_path)).held == FULL.held
+    assert await file.wait_until_saved()
+    assert load_state(str(tmp_path)).held_ids == FULL.held_ids
     run.cancel()
     await asyncio.wait([run])
 
@@ -241,19 +245,19 @@ async def test_it_is_written_when_the_disk_is_back(tmp_path, caplog):
     file = StateFile(str(directory))
     run = asyncio.create_task(file.run())
     file.save(FULL)
-    assert not await file.saved()
+    assert not await file.wait_until_saved()
     assert file.fault == f"{directory}/state.json: File exists"
     directory.unlink()
     file.save(FULL)
     run.cancel()
     await asyncio.wait([run])
-    assert load(str(directory)).held == FULL.held
+    assert load_state(str(directory)).held_ids == FULL.held_ids
     assert file.fault == ""
     assert caplog.messages[-1] == "state: is written again"
 
 
 def test_nothing_there_is_nothing_to_report(tmp_path, caplog):
-    assert load(str(tmp_path)) == SavedState()
+    assert load_state(str(tmp_path)) == SavedState()
     assert not caplog.records
 
 
@@ -270,14 +274,14 @@ def entries(*changes):
 
 def test_the_good_content_is_good(tmp_path, caplog):
     (tmp_path / "state.json").write_text(json.dumps(content()))
-    assert load(str(tmp_path)).lists["r"].find_device("x") is not None
+    assert load_state(str(tmp_path)).lists["r"].find_device("x") is not None
     assert not caplog.records
 
 
 def test_devices_in_another_order_are_put_in_list_order(tmp_path):
     written = entries({"id": "x10"}, {"id": "x9"}, {"shares": 4, "first_share": 2}, {"shares": 2})
     (tmp_path / "state.json").write_text(json.dumps(written))
-    devices = load(str(tmp_path)).lists["r"].devices
+    devices = load_state(str(tmp_path)).lists["r"].devices
     assert [(device.id, device.first_share) for device in devices] == [("x", 0), ("x", 2), ("x9", 0), ("x10", 0)]
 
 
@@ -354,7 +358,7 @@ def test_what_is_not_as_it_is_written_is_ignored_with_a_message(tmp_path, caplog
     path = tmp_path / "state.json"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     with caplog.at_level(logging.WARNING):
-        assert load(str(tmp_path)) == SavedState()
+        assert load_state(str(tmp_path)) == SavedState()
     (record,) = caplog.records
     assert str(path) in record.getMessage()
     assert len(record.getMessage()) < 1000
@@ -363,13 +367,13 @@ def test_what_is_not_as_it_is_written_is_ignored_with_a_message(tmp_path, caplog
 def test_what_is_too_big_is_not_read_to_its_end(tmp_path, caplog, monkeypatch):
     monkeypatch.setattr(state_file, "SIZE_LIMIT", 10)
     (tmp_path / "state.json").write_text(json.dumps(content()))
-    assert load(str(tmp_path)) == SavedState()
+    assert load_state(str(tmp_path)) == SavedState()
     assert "more than 10 bytes" in caplog.text
 
 
 def test_what_cannot_be_read_is_ignored_with_a_message(tmp_path, caplog):
     (tmp_path / "state.json").mkdir()
-    assert load(str(tmp_path)) == SavedState()
+    assert load_state(str(tmp_path)) == SavedState()
     assert "cannot be read" in caplog.text
 
 
@@ -385,4 +389,4 @@ def test_no_content_ends_the_agent(tmp_path_factory, anything, key, value):
     path = tmp_path_factory.mktemp("state") / "state.json"
     for written in (anything, entries({key: value}), content(lists=anything), content(held=anything)):
         path.write_text(json.dumps(written))
-        load(str(path.parent))
+        load_state(str(path.parent))

@@ -7,7 +7,7 @@ from datetime import datetime
 
 import pytest
 
-from agent.app import left_out
+from agent.app import describe_ignored_files
 from agent.config.toml.finding import Finding, Severity
 from agent.core.grants.held_ids import Holder
 from agent.core.inventory.device import Health
@@ -32,28 +32,30 @@ def ill(name, reason, **more):
 
 def told(status, *devices, first=False):
     before = status.lists
-    status.published(before, DeviceLists(lists(snapshot(*devices))), first=first)
+    status.record_lists(before, DeviceLists(lists(snapshot(*devices))), is_first=first)
 
 
 @pytest.fixture
 def status():
-    made = Status(holders=lambda: {(A, "x"): (Holder("ml", "train", "c"),), (A, "y::3"): (Holder("ml", "t\x1b", "c"),)})
+    made = Status(
+        get_holders=lambda: {(A, "x"): (Holder("ml", "train", "c"),), (A, "y::3"): (Holder("ml", "t\x1b", "c"),)}
+    )
     made.add(A)
-    made.phase(A, Phase.STREAMING, NO_REASON)
+    made.set_phase(A, Phase.STREAMING, NO_REASON)
     return made
 
 
 def test_the_line_names_one_that_is_not_healthy(status):
     told(status, listed("w"), listed("x"), first=True)
-    assert status.line() == "1 resource streaming, 2 devices, all Healthy"
+    assert status.format_line() == "1 resource streaming, 2 devices, all Healthy"
     told(status, ill("w", Reason(ReasonCause.DRAIN, "RMA")), ill("x", "heat: \x1b[2J"))
-    assert status.line() == "1 resource streaming, 0 of 2 devices Healthy: example.com/a x: heat: \\x1b[2J"
+    assert status.format_line() == "1 resource streaming, 0 of 2 devices Healthy: example.com/a x: heat: \\x1b[2J"
     told(status, ill("w", Reason(ReasonCause.DRAIN, "RMA")), listed("x"))
-    assert status.line().endswith("1 of 2 devices Healthy: example.com/a w: drained: RMA")
+    assert status.format_line().endswith("1 of 2 devices Healthy: example.com/a w: drained: RMA")
     told(status, ill("w", "drained: so it says"), ill("x", "heat"))
-    assert status.line().endswith("0 of 2 devices Healthy: example.com/a w: drained: so it says")
+    assert status.format_line().endswith("0 of 2 devices Healthy: example.com/a w: drained: so it says")
     told(status, ill("x", "long " * 100))
-    assert len(status.line()) < 200
+    assert len(status.format_line()) < 200
 
 
 def test_who_has_it_is_said_when_it_fails_and_only_then(status, caplog):
@@ -98,23 +100,23 @@ def test_history_and_counts_are_of_the_same_changes(status):
 def test_the_line_of_a_kubelet_that_is_down(status):
     told(status, listed("x"), first=True)
     status.add("example.com/b")
-    status.phase("example.com/b", Phase.STREAMING, NO_REASON)
+    status.set_phase("example.com/b", Phase.STREAMING, NO_REASON)
     status.add("example.com/c")
     for name in (A, "example.com/b"):
-        status.phase(name, Phase.WAITING, no_kubelet("kubelet.sock refuses connections"))
-    status.phase("example.com/c", Phase.WAITING, Reason.of("gate: module onload gone"))
-    assert status.line() == (
+        status.set_phase(name, Phase.WAITING, no_kubelet("kubelet.sock refuses connections"))
+    status.set_phase("example.com/c", Phase.WAITING, Reason.of("gate: module onload gone"))
+    assert status.format_line() == (
         "0 of 3 resources streaming, 1 device, all Healthy; example.com/a and 2 more waiting: "
         "kubelet: kubelet.sock refuses connections"
     )
     status.remove("example.com/c")
-    status.phase(A, Phase.WAITING, no_kubelet("kubelet.sock is gone"))
+    status.set_phase(A, Phase.WAITING, no_kubelet("kubelet.sock is gone"))
     said = r"waiting for the kubelet since \d\d:\d\d:\d\d \(kubelet.sock is gone\): 2 resources, 1 device, all Healthy"
-    assert re.fullmatch(said, status.line()), status.line()
+    assert re.fullmatch(said, status.format_line()), status.format_line()
     status.add("example.com/c")
-    status.phase("example.com/c", Phase.WAITING, Reason.of("gate: module onload gone"))
-    status.say("reload refused (1 error), 9f3c21 in force")
-    assert status.line().endswith(
+    status.set_phase("example.com/c", Phase.WAITING, Reason.of("gate: module onload gone"))
+    status.set_notice("reload refused (1 error), 9f3c21 in force")
+    assert status.format_line().endswith(
         ": 3 resources, 1 device, all Healthy; example.com/c waiting: gate: module onload gone; "
         "reload refused (1 error), 9f3c21 in force"
     )
@@ -122,17 +124,19 @@ def test_the_line_of_a_kubelet_that_is_down(status):
 
 def test_files_that_are_left_out_are_in_the_line(status):
     found = [Finding("resources.d/a.toml", 1, 1, 2, Severity.ERROR, "x", "y", "z") for _ in range(2)]
-    status.without = left_out(found)
-    assert status.line() == "1 resource streaming, no devices; without 1 file (2 errors: device-agent check)"
-    assert left_out([]) == ""
+    status.ignored_files = describe_ignored_files(found)
+    assert status.format_line() == "1 resource streaming, no devices; without 1 file (2 errors: device-agent check)"
+    assert describe_ignored_files([]) == ""
 
 
 def test_a_transition_has_what_programs_look_for(caplog):
     caplog.set_level(logging.INFO)
     holders = {(A, "x"): (Holder("ml", "train", "c"),)}
-    status = Status(holders=lambda: holders, checks=lambda _: frozenset({"kernel_log"}), evidence=EVIDENCE)
+    status = Status(
+        get_holders=lambda: holders, list_checks=lambda _: frozenset({"kernel_log"}), find_evidence=EVIDENCE
+    )
     status.add(A)
-    status.phase(A, Phase.STREAMING, NO_REASON)
+    status.set_phase(A, Phase.STREAMING, NO_REASON)
     told(status, listed("x"), first=True)
     told(status, ill("x", failing("kernel_log", "Xid 79\x1b")))
     told(status, listed("x"))
@@ -169,48 +173,48 @@ def test_many_at_once_are_one_line(status, caplog):
 
 
 def test_the_kubelet_is_there_as_soon_as_one_resource_streams():
-    status = Status(holders=dict)
+    status = Status(get_holders=dict)
     for name in (A, "example.com/b"):
         status.add(name)
     assert status.kubelet.up is None
-    status.phase("example.com/b", Phase.WAITING, refusal("no"))
+    status.set_phase("example.com/b", Phase.WAITING, refusal("no"))
     assert status.kubelet.up is None
-    status.phase(A, Phase.STREAMING, NO_REASON)
+    status.set_phase(A, Phase.STREAMING, NO_REASON)
     assert status.kubelet.up is True
 
 
 @pytest.mark.parametrize(
     "comes",
     [
-        lambda status: status.phase("example.com/b", Phase.STREAMING, NO_REASON),
-        lambda status: status.phase("example.com/b", Phase.WAITING, refusal("no")),
-        lambda status: status.phase("example.com/b", Phase.WAITING, no_kubelet("it is not there")),
+        lambda status: status.set_phase("example.com/b", Phase.STREAMING, NO_REASON),
+        lambda status: status.set_phase("example.com/b", Phase.WAITING, refusal("no")),
+        lambda status: status.set_phase("example.com/b", Phase.WAITING, no_kubelet("it is not there")),
         lambda status: status.remove("example.com/b"),
     ],
 )
 async def test_all_have_arrived_when_the_last_has_or_is_known_not_to(status, comes):
     status.add("example.com/b")
-    status.phase("example.com/b", Phase.REGISTERING, NO_REASON)
-    arrived = asyncio.create_task(status.arrived())
+    status.set_phase("example.com/b", Phase.REGISTERING, NO_REASON)
+    arrived = asyncio.create_task(status.wait_for_arrival())
     await asyncio.sleep(0)
     assert not arrived.done()
     comes(status)
     await arrived
-    status.phase(A, Phase.REGISTERING, NO_REASON)  # on its way again
-    await status.arrived()
+    status.set_phase(A, Phase.REGISTERING, NO_REASON)  # on its way again
+    await status.wait_for_arrival()
 
 
 def test_a_resource_that_the_kubelet_refuses_does_not_keep_it_down(status, caplog):
     caplog.set_level(NOTICE)
     status.add("example.com/b")
     for name in (A, "example.com/b"):
-        status.phase(name, Phase.WAITING, no_kubelet("kubelet.sock is gone"))
+        status.set_phase(name, Phase.WAITING, no_kubelet("kubelet.sock is gone"))
     assert status.kubelet.up is False
-    status.phase("example.com/b", Phase.REGISTERING, NO_REASON)
-    status.phase(A, Phase.REGISTERING, NO_REASON)
-    status.phase(A, Phase.STREAMING, NO_REASON)
+    status.set_phase("example.com/b", Phase.REGISTERING, NO_REASON)
+    status.set_phase(A, Phase.REGISTERING, NO_REASON)
+    status.set_phase(A, Phase.STREAMING, NO_REASON)
     assert status.kubelet.up is False  # the other may come yet
-    status.phase("example.com/b", Phase.WAITING, refusal("no"))
+    status.set_phase("example.com/b", Phase.WAITING, refusal("no"))
     assert (status.kubelet.up, status.kubelet.restarts) == (True, 1)
     assert caplog.messages[-1] == "kubelet: down → up: 1 of 2 resources listed again"
 
@@ -229,10 +233,10 @@ def test_the_cause_of_a_reason_decides_and_not_its_text(caplog, reason, counted,
     counts = Counters()
     status = Status(counts)
     status.add(A)
-    status.phase(A, Phase.STREAMING, NO_REASON)
-    status.phase(A, Phase.REGISTERING, NO_REASON)
-    status.phase(A, Phase.WAITING, reason)
+    status.set_phase(A, Phase.STREAMING, NO_REASON)
+    status.set_phase(A, Phase.REGISTERING, NO_REASON)
+    status.set_phase(A, Phase.WAITING, reason)
     assert counts.registrations == {(A, counted): 1}
     assert caplog.messages[-1].startswith(logged)
     assert status.kubelet.up is up
-    assert status.settled
+    assert status.has_started

@@ -32,18 +32,28 @@ from agent.host.daemon_thread import start_in_thread
 from agent.host.devinfo_directory import DevInfoError
 from agent.host.root import Root
 from agent.registry import Registry
-from agent.reread import GIVING, STARTING, DeviceRequest, RereadScope, find_device_requests, reread_devices, specs_of
+from agent.reread import (
+    ALLOCATE_SCOPE,
+    PRESTART_SCOPE,
+    DeviceRequest,
+    RereadScope,
+    collect_specs,
+    find_device_requests,
+    reread_devices,
+)
 from agent.scanners.host_reader import is_in_memory
 from agent.scanners.query_source import NO_AGENT, QuerySource
 from agent.specs.generated_specs import GeneratedSpecs
 
 DEADLINE_SECONDS = 1.0  # the kubelet has none, and no pod starts while it waits
 WRITE_SECONDS = 1.0  # so long may device-information files take
-DELIVERY_SECONDS = 1.5  # for the settle time, a look, and as long as pacing may hold a list (`core.pace`)
+PUBLISH_SECONDS = 1.5  # for the settle time, a look, and as long as pacing may hold a list (`core.pace`)
 CONFIRM_SECONDS = 0.5  # so long PodResources may take to say who holds what, before an exclusive grant
-AT_HAND = 16  # devices that are looked at on the event loop: about a millisecond
+INLINE_DEVICES = 16  # devices that are looked at on the event loop: about a millisecond
 
-Since: TypeAlias = Callable[[str, str], float | None]  # of a resource and an id; monotonic, none if it is not known
+FindChangeTime: TypeAlias = Callable[
+    [str, str], float | None
+]  # of a resource and an id; monotonic, none if it is not known
 
 
 def _unknown(*_: str) -> float | None:
@@ -90,17 +100,17 @@ class Allocation:
         self,
         root: Root,
         registry: Registry,
-        truth: TrackerAccess,
-        granted: Callable[[Iterable[str]], None],
+        tracker: TrackerAccess,
+        add_grant: Callable[[Iterable[str]], None],
         *,
-        cdi: SpecDirectories,
-        own_specs: GeneratedSpecs,
-        devinfo: DevInfoWriter,
-        held: Container[str],
-        programs: bool = True,
-        answers: QuerySource = NO_AGENT,
-        counts: Counters | None = None,
-        since: Since = _unknown,
+        spec_directories: SpecDirectories,
+        generated_specs: GeneratedSpecs,
+        devinfo_writer: DevInfoWriter,
+        confirmed_ids: Container[str],
+        runs_programs: bool = True,
+        query_source: QuerySource = NO_AGENT,
+        counters: Counters | None = None,
+        find_change_time: FindChangeTime = _unknown,
         confirm: Callable[[float], Awaitable[bool]] = _no_answer,
         save: Callable[[], Awaitable[None]] = _not_saved,
     ) -> None:
@@ -111,22 +121,22 @@ class Allocation:
         since: since when a device has the health it has.
         confirm: as `Held.confirm`. save: returns when the held IDs are on disk, or cannot be written.
         """
-        self._counts = counts or Counters()
-        self._since = since
+        self._counts = counters or Counters()
+        self._since = find_change_time
         self._confirm = confirm
         self._save = save
         self._root = root
-        self._cdi = cdi
-        self._devinfo = devinfo
-        self._answers = answers
+        self._cdi = spec_directories
+        self._devinfo = devinfo_writer
+        self._answers = query_source
         self._registry = registry
-        self._truth = truth
-        self._granted = granted
-        self._preferring = PreferredAllocation(registry, truth)
-        self._held = held
+        self._truth = tracker
+        self._granted = add_grant
+        self._preferring = PreferredAllocation(registry, tracker)
+        self._held = confirmed_ids
         self._reserved = ExclusiveGrants()
-        self._own_specs = own_specs
-        self._programs = programs
+        self._own_specs = generated_specs
+        self._programs = runs_programs
         self._reading: dict[asyncio.Future[list[RereadDevice]], tuple[frozenset[str], float]] = {}  # keys, since
 
     async def allocate(self, resource: str, ids: Sequence[str]) -> Grant:
@@ -147,16 +157,16 @@ class Allocation:
             raise
         finally:
             self._counts.allocations[resource, result] += 1
-            self._counts.calls["Allocate"].observe(time.monotonic() - began)
+            self._counts.call_times["Allocate"].observe(time.monotonic() - began)
         return grant
 
     async def _allocate(self, resource: str, ids: Sequence[str]) -> Grant:
         ids = tuple(dict.fromkeys(ids))  # one that is repeated is one
-        snapshot = self._registry.current(resource)
+        snapshot = self._registry.get_list(resource)
         devices = parse_ids(snapshot, ids, since=self._said_since)
         exclusive = any(map(self._truth.is_exclusive, devices))
         if exclusive and await self._confirm(CONFIRM_SECONDS):
-            snapshot = self._registry.current(resource)
+            snapshot = self._registry.get_list(resource)
             devices = parse_ids(snapshot, ids, since=self._said_since)
         spec = self._truth.entry_of(resource)
         if spec is None:
@@ -177,7 +187,7 @@ class Allocation:
         hosts = {host.key: host for one in asked for host in one.candidate.host_devices}
         try:
             if self._at_hand(asked):
-                chosen = reread_devices(self._root, asked, self._cdi, answers=self._answers)
+                chosen = reread_devices(self._root, asked, self._cdi, query_source=self._answers)
             else:
                 chosen = await self._read_aside(resource, asked, hosts)
             grant = build_grant(spec, ids, chosen, snapshot.id_count, resource=resource)
@@ -200,7 +210,7 @@ class Allocation:
         Raises:
             Refused: a device is not there, or a program failed.
         """
-        snapshot = self._registry.current(resource)
+        snapshot = self._registry.get_list(resource)
         devices = parse_ids(snapshot, ids, healthy=False)
         spec = self._truth.entry_of(resource)
         if spec is None:
@@ -216,14 +226,14 @@ class Allocation:
         asked = [one for one in there if one.spec.prestart]
         if asked and self._programs:
             hosts = {host.key: host for one in asked for host in one.candidate.host_devices}
-            chosen = await self._read_aside(resource, asked, hosts, STARTING)
-            await run_before_start(resource, chosen, asked=len(ids), offered=snapshot.id_count)
+            chosen = await self._read_aside(resource, asked, hosts, PRESTART_SCOPE)
+            await run_before_start(resource, chosen, requested_count=len(ids), offered_count=snapshot.id_count)
 
     def prefer(self, resource: str, available: Sequence[str], must_include: Sequence[str], size: int) -> Sequence[str]:
         """Which of the available ids a container had better get; empty where nothing can be preferred."""
         began = time.monotonic()
         preferred = self._preferring.prefer(resource, available, must_include, size)
-        self._counts.calls["GetPreferredAllocation"].observe(time.monotonic() - began)
+        self._counts.call_times["GetPreferredAllocation"].observe(time.monotonic() - began)
         return preferred
 
     def _said_since(self, resource: str, id: str) -> str:  # noqa: A002  the API's own word
@@ -249,18 +259,18 @@ class Allocation:
         """Refuse what no runtime would find, or would find something else of."""
         for one in chosen:
             if one.spec is not None and one.spec.via:
-                missing = self._own_specs.missing(resource, one.device, edits_of(one.spec, one, resource))
+                missing = self._own_specs.find_fault(resource, one.device, edits_of(one.spec, one, resource))
                 if missing:
-                    self._own_specs.touched()
+                    self._own_specs.mark_all_dirty()
                     raise GrantRefusedError(
                         RefusalCause.CDI_MISSING, f"{resource} {one.device.id}: {missing}", device=one.device.id
                     )
 
     def _at_hand(self, asked: Sequence[DeviceRequest]) -> bool:
         """Whether all there is to read is a few names below /dev: they are in memory, and a thread costs far more."""
-        if self._root.prefix or len(asked) > AT_HAND:
+        if self._root.prefix or len(asked) > INLINE_DEVICES:
             return False
-        words = {key: _words_at_hand(spec) for key, spec in specs_of(asked).items()}
+        words = {key: _words_at_hand(spec) for key, spec in collect_specs(asked).items()}
         return all(
             (own := words[id(one.spec)]) is not None and all(is_in_memory(one.candidate.device, word) for word in own)
             for one in asked
@@ -271,7 +281,7 @@ class Allocation:
         resource: str,
         asked: Sequence[DeviceRequest],
         hosts: Mapping[str, HostDevice],
-        purpose: RereadScope = GIVING,
+        purpose: RereadScope = ALLOCATE_SCOPE,
     ) -> list[RereadDevice]:
         """What the host says now, if it does within the deadline.
 
@@ -279,7 +289,7 @@ class Allocation:
         """
         late = time.monotonic() - DEADLINE_SECONDS
         if not any(since <= late and not keys.isdisjoint(hosts) for keys, since in self._reading.values()):
-            read = start_in_thread(reread_devices, self._root, asked, self._cdi, purpose, answers=self._answers)
+            read = start_in_thread(reread_devices, self._root, asked, self._cdi, purpose, query_source=self._answers)
             self._reading[read] = frozenset(hosts), time.monotonic()
             read.add_done_callback(self._read)
             await asyncio.wait((read,), timeout=DEADLINE_SECONDS)
@@ -311,9 +321,9 @@ class Allocation:
         """Look again and let the kubelet have the list before it has the error, for it will not ask twice."""
         paths = frozenset(path for host in hosts for path in (host.directory, host.node) if path)
         try:
-            async with asyncio.timeout(DELIVERY_SECONDS):
+            async with asyncio.timeout(PUBLISH_SECONDS):
                 await self._look_again(DirtySet(paths))
-                await self._registry.delivered([resource])
+                await self._registry.wait_until_delivered([resource])
         except TimeoutError:
             return
 
@@ -321,7 +331,7 @@ class Allocation:
         """Return when the host has been looked at there, or that takes too long."""
         self._truth.nudge(touched)
         with suppress(TimeoutError):
-            async with asyncio.timeout(DELIVERY_SECONDS):
+            async with asyncio.timeout(PUBLISH_SECONDS):
                 await self._truth.looked()
 
 

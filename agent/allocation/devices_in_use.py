@@ -24,12 +24,12 @@ from agent.core.backoff import Backoff
 from agent.core.grants.held_ids import HeldIdHistory, Holder, remembered
 from agent.core.inventory.device import DeviceList
 from agent.host.socket_watch import SocketWatch
-from agent.kubelet.pod_resources import Unavailable, holders
+from agent.kubelet.pod_resources import PodResourcesUnavailable, list_holders
 
 POLL_SECONDS = 10.0  # the socket's rate limit is shared by all its clients
 DEADLINE_SECONDS = 5.0
-NOTED_SECONDS = 1.0  # the kubelet notes a grant when it has our answer: it may have been asked between the two
-SOON = Backoff(first=0.25, ceiling=60.0)  # a kubelet that has just begun answers in a moment
+GRANT_SECONDS = 1.0  # the kubelet notes a grant when it has our answer: it may have been asked between the two
+RETRY = Backoff(first=0.25, ceiling=60.0)  # a kubelet that has just begun answers in a moment
 
 log = logging.getLogger(__name__)
 
@@ -42,13 +42,13 @@ class HeldIdSource(Protocol):
         """The IDs that a pod may use; in doubt, all that are listed."""
 
     @property
-    def known(self) -> frozenset[str]:
+    def confirmed_ids(self) -> frozenset[str]:
         """Those of them that a grant or PodResources confirms."""
 
     def __contains__(self, id_: object, /) -> bool:
         """Whether that ID is among the known ones."""
 
-    def granted(self, ids: Iterable[str]) -> None:
+    def add_grant(self, ids: Iterable[str]) -> None:
         """Add the IDs of a grant."""
 
 
@@ -63,26 +63,26 @@ class DevicesInUse:
     def __init__(
         self,
         socket: str,
-        known: Iterable[str],
-        ours: Callable[[], Collection[str]],
-        listed: Callable[[], Mapping[str, DeviceList]],
-        changed: Callable[[], None],
+        confirmed_ids: Iterable[str],
+        get_own_resources: Callable[[], Collection[str]],
+        get_lists: Callable[[], Mapping[str, DeviceList]],
+        on_change: Callable[[], None],
     ) -> None:
         """Begin with what is known.
 
         Args:
             socket: of PodResources.
-            known: ids that the last life knew to be held.
-            ours: says which resources are this agent's; the ids of others are none of its business.
-            listed: the lists as last told.
-            changed: called when the set is another.
+            confirmed_ids: ids that the last life knew to be held.
+            get_own_resources: says which resources are this agent's; the ids of others are none of its business.
+            get_lists: the lists as last told.
+            on_change: called when the set is another.
         """
         self._socket = socket
-        self._ours = ours
-        self._listed = listed
-        self._holding = remembered(known)
+        self._ours = get_own_resources
+        self._listed = get_lists
+        self._holding = remembered(confirmed_ids)
         self._fresh: dict[str, float] = {}  # what was granted and is not in `_holding` yet, and when
-        self._changed = changed
+        self._changed = on_change
         self._wanted = False
         self._due = True
         self._doubts = 1  # how often there was a reason to doubt; none since the last answer if 0
@@ -90,7 +90,7 @@ class DevicesInUse:
         self._asking = asyncio.Lock()
         self.holders: Mapping[tuple[str, str], tuple[Holder, ...]] = {}
         self.answered_at: float | None = None
-        self.answering = False
+        self.is_answering = False
         self._granted_at = -inf
         self._stirred = asyncio.Event()  # there is something to ask
         self._again = asyncio.Event()  # and not only after a pause
@@ -104,7 +104,7 @@ class DevicesInUse:
         return self._everything.ids.union(*ids.values())
 
     @property
-    def known(self) -> frozenset[str]:
+    def confirmed_ids(self) -> frozenset[str]:
         """The ids that were granted or named by PodResources, and may be held still."""
         return self._everything.ids
 
@@ -112,7 +112,7 @@ class DevicesInUse:
         """Whether that id was granted or named by PodResources, and may be held still; costs nothing."""
         return id in self._holding or id in self._fresh
 
-    def granted(self, ids: Iterable[str]) -> None:
+    def add_grant(self, ids: Iterable[str]) -> None:
         """Remember a grant: at the cost of these ids, however many are held."""
         self._granted_at = time.monotonic()
         fresh = dict.fromkeys(ids, self._granted_at)
@@ -128,11 +128,11 @@ class DevicesInUse:
             self._holding, self._fresh = self._holding.granted(self._fresh), {}
         return self._holding
 
-    def want(self, wanted: bool) -> None:  # noqa: FBT001  a switch
+    def set_polling(self, is_wanted: bool) -> None:  # noqa: FBT001  a switch
         """Say whether something listed waits only for its release."""
-        if wanted and not self._wanted:
+        if is_wanted and not self._wanted:
             self._stirred.set()
-        self._wanted = wanted
+        self._wanted = is_wanted
 
     def assume_in_use(self) -> None:
         """Say that pods may hold ids of ours that nobody told us of: a resource is new here."""
@@ -156,7 +156,7 @@ class DevicesInUse:
         self._again.set()
 
     async def _poll(self) -> None:
-        soon = SOON
+        soon = RETRY
         while True:
             self._stirred.clear()
             if not (self._due or self._doubts or self._wanted):
@@ -173,22 +173,22 @@ class DevicesInUse:
             except TimeoutError:
                 continue
 
-    async def refresh(self, age: float, within: float) -> None:
+    async def refresh(self, max_age_s: float, timeout_s: float) -> None:
         """Have `holders` no older than so many seconds, and with the last grant, if PodResources answers in time."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(within):
+            async with asyncio.timeout(timeout_s):
                 answered = self.answered_at
-                noted = self._granted_at + NOTED_SECONDS
-                if answered is None or answered <= noted or time.monotonic() > answered + age:
+                noted = self._granted_at + GRANT_SECONDS
+                if answered is None or answered <= noted or time.monotonic() > answered + max_age_s:
                     await self._ask()
 
-    async def confirm(self, within: float) -> bool:
+    async def confirm(self, timeout_s: float) -> bool:
         """Ask PodResources now if pods may hold IDs that are not confirmed, for so many seconds at most.
 
         Return whether it answered: then the lists may change.
         """
         with suppress(TimeoutError):
-            async with asyncio.timeout(within), self._asking:
+            async with asyncio.timeout(timeout_s), self._asking:
                 return bool(self._doubts) and await self._asked()
         return False
 
@@ -201,17 +201,17 @@ class DevicesInUse:
         doubts, self._due = self._doubts, False
         asked_at = time.monotonic()
         try:
-            answer = await holders(self._socket, DEADLINE_SECONDS)
-        except Unavailable as unavailable:
+            answer = await list_holders(self._socket, DEADLINE_SECONDS)
+        except PodResourcesUnavailable as unavailable:
             log.debug("pod resources: %s", unavailable)
-            self._due, self.answering = True, False
+            self._due, self.is_answering = True, False
             return False
         except asyncio.CancelledError:  # whoever wanted to know gave up: that was no answer
             self._due = True
             raise
         before = self.ids
         ours = self._ours()
-        self.answered_at, self.answering = asked_at, True
+        self.answered_at, self.is_answering = asked_at, True
         self.holders = {name: holders for name, holders in answer.items() if name[0] in ours}
         named = frozenset(name for _, name in self.holders)
         self._holding = self._everything.answered(named, time.monotonic())

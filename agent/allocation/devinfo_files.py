@@ -30,12 +30,12 @@ class DevInfoFiles:
     """
 
     def __init__(
-        self, directory: DevInfoDirectory, held: Callable[[], frozenset[str]], changed: Callable[[], None]
+        self, directory: DevInfoDirectory, get_held_ids: Callable[[], frozenset[str]], on_change: Callable[[], None]
     ) -> None:
-        self.any = True
+        self.has_files = True
         self._directory = directory
-        self._held = held
-        self._changed = changed
+        self._held = get_held_ids
+        self._changed = on_change
         self._one = asyncio.Lock()
         self._stirred = asyncio.Event()
         self._stirred.set()
@@ -49,7 +49,7 @@ class DevInfoFiles:
         """
         await self._alone(lambda: self._begin(infos))
 
-    def stir(self) -> None:
+    def request_cleanup(self) -> None:
         """Say that pods may hold less than before."""
         self._stirred.set()
 
@@ -58,7 +58,7 @@ class DevInfoFiles:
         while True:
             await self._stirred.wait()
             self._stirred.clear()
-            if not self.any:
+            if not self.has_files:
                 continue
             _, faults = await self._alone(self._begin_keeping)
             if faults and faults != self._faults:
@@ -68,8 +68,8 @@ class DevInfoFiles:
 
     def _begin(self, infos: Sequence[DevInfo]) -> asyncio.Future[None]:
         """Begin to write; perhaps that ends when nobody waits for it any more."""
-        if not self.any:
-            self.any = True
+        if not self.has_files:
+            self.has_files = True
             self._changed()
         return start_in_thread(self._directory.write, infos)
 
@@ -81,7 +81,7 @@ class DevInfoFiles:
 
     def _kept(self, kept: asyncio.Future[tuple[bool, list[str]]]) -> None:
         if not kept.exception():
-            self.any, _ = kept.result()
+            self.has_files, _ = kept.result()
 
     async def _alone(self, call: Callable[[], asyncio.Future[T]]) -> T:
         """What a call in a thread returns or raises; no other begins before it is done, even if nobody waits for it."""

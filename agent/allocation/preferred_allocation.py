@@ -22,9 +22,9 @@ class TrackerView(CurrentInventory, Protocol):
 class PreferredAllocation:
     """Answers which devices a container had better get, from what the last look found: it reads nothing."""
 
-    def __init__(self, registry: Registry, truth: TrackerView) -> None:
+    def __init__(self, registry: Registry, tracker: TrackerView) -> None:
         self._registry = registry
-        self._truth = truth
+        self._truth = tracker
         self._stocks: dict[str, tuple[tuple[object, ...], ChoicePool]] = {}
 
     def prefer(self, resource: str, available: Sequence[str], must_include: Sequence[str], size: int) -> Sequence[str]:
@@ -37,7 +37,7 @@ class PreferredAllocation:
         """What there is to choose from, worked out once for each list and what the look made of its devices."""
         written = spec.written_name if spec else ""
         found = self._truth.look.get_resource_candidates().get((resource, written), {})
-        seen = self._registry.current(resource), found, self._truth.specs
+        seen = self._registry.get_list(resource), found, self._truth.specs
         known = self._stocks.get(resource)
         if known is None or any(one is not other for one, other in zip(known[0], seen, strict=True)):
             known = self._stocks[resource] = seen, stock_of(seen[0], spec, found, self._truth.specs)

@@ -14,20 +14,22 @@ from agent.core.grants.grant_words import GrantWords
 from agent.core.grants.prestart import PrestartRun, environment, failure, starts
 from agent.host.program import ProgramError, run
 
-TOGETHER = 16  # devices whose programs run at the same time
+PARALLEL_DEVICES = 16  # devices whose programs run at the same time
 
 
-async def run_before_start(resource: str, chosen: Sequence[RereadDevice], *, asked: int, offered: int) -> None:
+async def run_before_start(
+    resource: str, devices: Sequence[RereadDevice], *, requested_count: int, offered_count: int
+) -> None:
     """Run all of it; cancelled, it kills what is running.
 
     Raises:
         Refused: something failed; the first of that, in list order.
     """
     works: list[tuple[RereadDevice, list[PrestartRun]]] = []
-    for n, device in enumerate(chosen):
-        words = GrantWords(resource, device, n, {}, asked=asked, offered=offered)
+    for n, device in enumerate(devices):
+        words = GrantWords(resource, device, n, {}, asked=requested_count, offered=offered_count)
         works.append((device, list(starts(resource, device, words))))
-    room = asyncio.Semaphore(TOGETHER)
+    room = asyncio.Semaphore(PARALLEL_DEVICES)
     try:
         async with asyncio.timeout(START_SECONDS), asyncio.TaskGroup() as tasks:
             ends = [tasks.create_task(_run(resource, device, programs, room)) for device, programs in works]

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from agent.cli.output import NO_PERMISSION, fail
 from agent.config.agent_toml import read_agent_toml
 from agent.config.toml.files import ConfigFiles
-from agent.control.control_socket import MOST, Answer, ask
+from agent.control.control_socket import MAX_CLIENTS, ControlAnswer, query_agent
 
 BUSY = 1
 NOT_RUNNING = 3
@@ -31,7 +31,7 @@ class AgentUnreachable(NamedTuple):
 
 def ask_agent(
     arguments: argparse.Namespace, request: Mapping[str, Any], *, waiting: float = 0.0, refused: int = 1
-) -> Answer | int:
+) -> ControlAnswer | int:
     """What the agent answers; or, when that is said on standard error, the exit code.
 
     waiting: so many seconds the agent may let pass before it has something to answer. refused: the exit code where it
@@ -50,10 +50,10 @@ def control_of(arguments: argparse.Namespace) -> str:
     return read_agent_toml(ConfigFiles(os.path.abspath(arguments.config)), []).paths.control
 
 
-def send_request(path: str, request: Mapping[str, Any], timeout: float) -> Answer | AgentUnreachable:
+def send_request(path: str, request: Mapping[str, Any], timeout: float) -> ControlAnswer | AgentUnreachable:
     """What the agent behind a control socket answers, or why none does."""
     try:
-        return ask(path, request, timeout)
+        return query_agent(path, request, timeout)
     except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError):
         return AgentUnreachable(
             "no agent is running", f"nobody listens at {path}; systemctl status device-agent", NOT_RUNNING
@@ -63,6 +63,6 @@ def send_request(path: str, request: Mapping[str, Any], timeout: float) -> Answe
     except TimeoutError:
         return AgentUnreachable(f"the agent did not answer within {timeout:g} s", "is it stopping?", NOT_RUNNING)
     except (BrokenPipeError, ConnectionResetError):
-        return AgentUnreachable("the agent is busy", f"{MOST} others ask it already; ask again", BUSY)
+        return AgentUnreachable("the agent is busy", f"{MAX_CLIENTS} others ask it already; ask again", BUSY)
     except (OSError, ValueError) as error:
         return AgentUnreachable("no agent answers", f"{path}: {error}", NOT_RUNNING)

@@ -33,7 +33,7 @@ from agent.core.grants.grant import Grant, GrantRefusedError, RefusalCause
 from agent.core.inventory.device import split_share
 from agent.core.language.safe_text import make_printable
 from agent.host.root import Root
-from agent.kubelet.allocate_response import answer_json
+from agent.kubelet.allocate_response import format_allocate_response
 
 OUTPUTS = ("json",)
 FORMS = ("grant", "grpc", "cdi", "podman", "docker", "ctr")
@@ -147,7 +147,7 @@ def _pool(seen: DryRun, arguments: argparse.Namespace, control: str) -> _Pool:
 def _said(grant: Grant, form: str, spec: GeneratedSpec | None, *, as_json: bool) -> str | None:
     """The grant in a form; none if that is the page for people."""
     if form == "grpc":
-        return answer_json(grant)
+        return format_allocate_response(grant)
     if form == "cdi":
         return json.dumps(build_cdi_spec(grant), indent=1)
     if form == "grant":

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from agent.cli.agent_client import ask_agent
 from agent.cli.output import fail, is_json, say_json
 from agent.cli.status import held_by
-from agent.control.control_socket import Answer
+from agent.control.control_socket import ControlAnswer
 from agent.core.language.safe_text import escape
 from agent.core.language.value import Absent
 from agent.host.root import Root
@@ -19,7 +19,7 @@ WAIT_SECONDS = 2.0  # between two questions whether pods hold something
 _SHOWN = 10  # devices with a line each
 
 
-def request_device(do: str, arguments: argparse.Namespace, **more: str) -> Answer | int:
+def request_device(do: str, arguments: argparse.Namespace, **more: str) -> ControlAnswer | int:
     """What the agent answers of the device that is named; or, when that is said, the exit code."""
     name = arguments.device
     real = Root(arguments.root).resolve(name) if name.startswith("/") else name
@@ -31,7 +31,7 @@ def request_device(do: str, arguments: argparse.Namespace, **more: str) -> Answe
     return fail(arguments, said, NO_SUCH_DEVICE)
 
 
-def print_answer(answer: Answer, arguments: argparse.Namespace) -> int:
+def print_answer(answer: ControlAnswer, arguments: argparse.Namespace) -> int:
     """Print it."""
     if is_json(arguments):
         say_json(answer, arguments)
@@ -42,7 +42,7 @@ def print_answer(answer: Answer, arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _lines(answer: Answer) -> Iterator[str]:
+def _lines(answer: ControlAnswer) -> Iterator[str]:
     devices = answer["devices"]
     for device in devices[:_SHOWN]:
         yield escape(f"{device['resource']} {device['id']} at {device['place']}: {_said(device)}")
@@ -54,7 +54,7 @@ def _lines(answer: Answer) -> Iterator[str]:
         yield "nothing is there now"
 
 
-def _said(device: Answer) -> str:
+def _said(device: ControlAnswer) -> str:
     drained = device["drained"]
     if drained is None:
         return f"not drained; {device['health']}{': ' + device['reason'] if device['reason'] else ''}"

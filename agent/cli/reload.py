@@ -12,7 +12,7 @@ import sys
 from agent.cli.agent_client import ask_agent
 from agent.cli.output import is_json, say_json
 from agent.cli.terminal import Terminal
-from agent.control.control_socket import Answer
+from agent.control.control_socket import ControlAnswer
 from agent.core.language.safe_text import escape
 
 OUTPUTS = ("json", "jsonl")
@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 1 if answer["refused"] else 0
 
 
-def _lines(answer: Answer, *, dry: bool) -> list[str]:
+def _lines(answer: ControlAnswer, *, dry: bool) -> list[str]:
     lines = [finding["text"] for finding in answer["findings"]]
     before, after = answer["before"], answer["after"]
     if answer["refused"]:

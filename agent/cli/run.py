@@ -22,9 +22,9 @@ from agent.cli.output import fail
 from agent.config.load import Configuration, load
 from agent.config.toml.finding import SETTINGS, Severity
 from agent.control import control_socket, metrics_server
-from agent.control.active_config import ActiveConfig, say
-from agent.control.commands import commands
-from agent.control.take_snapshot import measured
+from agent.control.active_config import ActiveConfig, log_findings
+from agent.control.commands import build_commands
+from agent.control.take_snapshot import collect_metrics
 from agent.core.message_id import NOTICE
 from agent.host import open_files
 from agent.host.daemon_thread import DaemonThreads
@@ -63,9 +63,9 @@ def _run(arguments: argparse.Namespace) -> int:
     configuration = load(arguments.config)
     log_to_stderr(configuration.settings.log.level)
     if any(f.severity is Severity.ERROR and f.file == SETTINGS for f in configuration.findings):
-        say(configuration.findings)
+        log_findings(configuration.findings)
         return UNUSABLE
-    say(configuration.findings)
+    log_findings(configuration.findings)
     state = arguments.state or configuration.settings.paths.state
     code = 0
     try:
@@ -87,14 +87,14 @@ async def _serve(configuration: Configuration, directory: str, root: Root, state
     configured = ActiveConfig(agent, directory)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, agent.stop)
-    loop.add_signal_handler(signal.SIGHUP, configured.ask)
+    loop.add_signal_handler(signal.SIGHUP, configured.request_reload)
     if early:  # the files may have been read before it
-        configured.ask()
+        configured.request_reload()
     async with asyncio.TaskGroup() as tasks:
         works = (
             tasks.create_task(configured.run()),
-            tasks.create_task(control_socket.serve(agent.settings.paths.control, commands(configured, agent))),
-            tasks.create_task(metrics_server.serve(agent.settings.metrics.listen, lambda: measured(agent))),
+            tasks.create_task(control_socket.serve(agent.settings.paths.control, build_commands(configured, agent))),
+            tasks.create_task(metrics_server.serve(agent.settings.metrics.listen, lambda: collect_metrics(agent))),
             tasks.create_task(_collect(agent)),
         )
         await agent.run()
@@ -110,8 +110,8 @@ async def _collect(agent: Agent) -> None:
     """
     with suppress(TimeoutError):
         async with asyncio.timeout(START_SECONDS):
-            await agent.status.told_ready.wait()
-            await agent.status.arrived()
+            await agent.status.ready_sent.wait()
+            await agent.status.wait_for_arrival()
     gc.enable()
     gc.collect()
     gc.freeze()

@@ -18,7 +18,7 @@ from agent.cli.output import is_json, say_json
 from agent.cli.table import Column, Row, render
 from agent.cli.terminal import Terminal
 from agent.cli.time_text import Times, age
-from agent.control.control_socket import Answer
+from agent.control.control_socket import ControlAnswer
 from agent.core.language.safe_text import escape, format_count
 
 OUTPUTS = ("wide", "json", "jsonl", "name")
@@ -61,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
     return answer
 
 
-def _print(answer: Answer, arguments: argparse.Namespace) -> None:
+def _print(answer: ControlAnswer, arguments: argparse.Namespace) -> None:
     if is_json(arguments):
         say_json(answer, arguments)
     elif arguments.output == "name":
@@ -79,7 +79,7 @@ def _print(answer: Answer, arguments: argparse.Namespace) -> None:
 
 
 def lines(
-    answer: Answer,
+    answer: ControlAnswer,
     terminal: Terminal,
     *,
     devices: bool = False,
@@ -103,22 +103,22 @@ def lines(
     return said
 
 
-def held_by(holders: Sequence[Answer]) -> str:
+def held_by(holders: Sequence[ControlAnswer]) -> str:
     """The pods that hold something; each once."""
     return escape(", ".join(dict.fromkeys(f"{one['namespace']}/{one['pod']}" for one in holders)))
 
 
-def times_of(answer: Answer, terminal: Terminal) -> Times:
+def times_of(answer: ControlAnswer, terminal: Terminal) -> Times:
     """The times of an answer, as its reader wants them."""
     return Times(answer["time"], utc=terminal.utc)
 
 
-def summary(answer: Answer, terminal: Terminal) -> list[str]:
+def summary(answer: ControlAnswer, terminal: Terminal) -> list[str]:
     """The first lines: which agent this is, and how things are."""
     return [*_head(answer, terminal)]
 
 
-def _head(answer: Answer, terminal: Terminal) -> Iterator[str]:
+def _head(answer: ControlAnswer, terminal: Terminal) -> Iterator[str]:
     config, kubelet = answer["config"], answer["kubelet"]
     times = times_of(answer, terminal)
     mark = terminal.style("✖" if answer["attention"] else "●", "red" if answer["attention"] else "")
@@ -143,7 +143,7 @@ def _head(answer: Answer, terminal: Terminal) -> Iterator[str]:
     yield "  " + (" · " if terminal.unicode else ", ").join(parts)
 
 
-def attention_lines(answer: Answer, terminal: Terminal) -> Iterator[str]:
+def attention_lines(answer: ControlAnswer, terminal: Terminal) -> Iterator[str]:
     """What needs a person, each with its next step."""
     problems = answer["attention"]
     times = times_of(answer, terminal)
@@ -162,7 +162,7 @@ def attention_lines(answer: Answer, terminal: Terminal) -> Iterator[str]:
         yield from (f"{indent}next: {escape(step)}" for step in problem["next"])
 
 
-def _which(problem: Answer) -> str:
+def _which(problem: ControlAnswer) -> str:
     devices = problem["devices"]
     if not devices:
         return ""
@@ -171,7 +171,7 @@ def _which(problem: Answer) -> str:
     return f"{first} " if len(devices) == 1 else f"{len(devices)} devices, the first {first}, "
 
 
-def _drained(answer: Answer, terminal: Terminal) -> Iterator[str]:
+def _drained(answer: ControlAnswer, terminal: Terminal) -> Iterator[str]:
     times = times_of(answer, terminal)
     for one in answer["drained"]:
         what = one["resource"] or " ".join(one["devices"]) or f"{one['place']}, where nothing is now,"
@@ -179,7 +179,7 @@ def _drained(answer: Answer, terminal: Terminal) -> Iterator[str]:
         yield f"  drained: {escape(what)}{reason} since {times.since(one['drained']['since'])}"
 
 
-def _table(answer: Answer, terminal: Terminal, *, fold: bool, wide: bool) -> list[str]:
+def _table(answer: ControlAnswer, terminal: Terminal, *, fold: bool, wide: bool) -> list[str]:
     times, resources = times_of(answer, terminal), answer["resources"]
     told = [one["in_use_as_of"] for one in resources if one["in_use_as_of"]]
     stale = f"* as the kubelet said at {times.when(max(told))}." if told and _is_stale(told, times) else ""
@@ -194,7 +194,7 @@ def _is_stale(told: Sequence[str], times: Times) -> bool:
     return times.seconds(max(told)) > STALE_SECONDS
 
 
-def _row(same: Sequence[Answer], times: Times, *, mark: str, wide: bool) -> Row:
+def _row(same: Sequence[ControlAnswer], times: Times, *, mark: str, wide: bool) -> Row:
     """A resource; or several that are the same."""
     one = same[0]
     waiting = one["waiting_for"]
@@ -212,16 +212,16 @@ def _row(same: Sequence[Answer], times: Times, *, mark: str, wide: bool) -> Row:
     return Row(tuple(cells), "yellow" if waiting else "")
 
 
-def _alike(resources: Sequence[Answer]) -> list[list[Answer]]:
+def _alike(resources: Sequence[ControlAnswer]) -> list[list[ControlAnswer]]:
     """The resources; of those that only wait, and all for one thing, the row of the last has all."""
-    found: dict[str, list[Answer]] = {}
+    found: dict[str, list[ControlAnswer]] = {}
     for one in resources:
         key = one["waiting_for"] if one["waiting_for"] and not one["unhealthy"] else None
         found.setdefault(f"for {key}" if key else one["name"], []).append(one)
     return sorted(found.values(), key=lambda same: len(same) > 1)
 
 
-def device_table(answer: Answer, resource: Answer, terminal: Terminal) -> list[str]:
+def device_table(answer: ControlAnswer, resource: ControlAnswer, terminal: Terminal) -> list[str]:
     """The devices of a resource, worst first."""
     columns = (
         Column("DEVICE"),

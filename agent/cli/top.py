@@ -22,7 +22,7 @@ from agent.cli.agent_client import AgentUnreachable, ask_agent, control_of, send
 from agent.cli.output import fail
 from agent.cli.terminal import Terminal
 from agent.cli.top_screen import TopView, picture, pressed, resources
-from agent.control.control_socket import Answer
+from agent.control.control_socket import ControlAnswer
 from agent.core.struct import replace
 
 QUIET = False
@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
                 view = replace(view, chosen=wanted[0] if wanted else "")
             said = send_request(path, {"do": "status", "devices": view.chosen if view.devices else ""}, ANSWER_SECONDS)
             gone = said.reason if isinstance(said, AgentUnreachable) else str(said.get("error", ""))
-            answer = answer if gone else cast("Answer", said)
+            answer = answer if gone else cast("ControlAnswer", said)
             terminal = Terminal.of(sys.stdout, colour=arguments.color, utc=arguments.utc)
             _paint(picture(answer, view, gone, terminal, shutil.get_terminal_size().lines))
             key = _key()

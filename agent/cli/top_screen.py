@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from agent.cli.status import device_table, summary, times_of
 from agent.cli.table import Column, Row, render
 from agent.cli.terminal import Terminal, cut
-from agent.control.control_socket import Answer
+from agent.control.control_socket import ControlAnswer
 from agent.core.language.safe_text import count_columns, escape, format_count
 from agent.core.struct import Struct, replace
 
@@ -44,7 +44,7 @@ class TopView(Struct):
     help: bool = False
 
 
-def pressed(view: TopView, key: bytes, answer: Answer) -> TopView | None:
+def pressed(view: TopView, key: bytes, answer: ControlAnswer) -> TopView | None:
     """The view after a key; none if it was to end."""
     if view.typing:
         return _typed(view, key)
@@ -86,7 +86,7 @@ def _typed(view: TopView, key: bytes) -> TopView | None:
     return replace(view, only=view.only + text) if text.isprintable() else view
 
 
-def resources(answer: Answer, view: TopView) -> list[Answer]:
+def resources(answer: ControlAnswer, view: TopView) -> list[ControlAnswer]:
     """The resources that are wanted, in their order."""
     wanted = [
         one
@@ -100,7 +100,7 @@ def resources(answer: Answer, view: TopView) -> list[Answer]:
     return wanted
 
 
-def picture(answer: Answer, view: TopView, gone: str, terminal: Terminal, height: int) -> list[str]:
+def picture(answer: ControlAnswer, view: TopView, gone: str, terminal: Terminal, height: int) -> list[str]:
     """What is on a screen of that height.
 
     gone: why the agent does not answer any more; empty if it does.
@@ -121,7 +121,7 @@ def picture(answer: Answer, view: TopView, gone: str, terminal: Terminal, height
     return [*kept, *[""] * (height - 1 - len(kept)), f"/{view.only}" if view.typing else keys]
 
 
-def _problems(answer: Answer, terminal: Terminal, most: int) -> list[str]:
+def _problems(answer: ControlAnswer, terminal: Terminal, most: int) -> list[str]:
     """What needs a person, a line each."""
     problems = answer["attention"]
     times = times_of(answer, terminal)
@@ -138,7 +138,7 @@ def _problems(answer: Answer, terminal: Terminal, most: int) -> list[str]:
     return lines
 
 
-def _body(answer: Answer, view: TopView, terminal: Terminal, room: int) -> list[str]:
+def _body(answer: ControlAnswer, view: TopView, terminal: Terminal, room: int) -> list[str]:
     """The resources, as many as fit around the one that is chosen, and below them its devices."""
     wanted = resources(answer, view)
     names = [one["name"] for one in wanted]
@@ -155,7 +155,7 @@ def _body(answer: Answer, view: TopView, terminal: Terminal, room: int) -> list[
     return [*table, *devices[: max(0, room - len(table))]]
 
 
-def _table(answer: Answer, wanted: Sequence[Answer], terminal: Terminal, pointed: int) -> list[str]:
+def _table(answer: ControlAnswer, wanted: Sequence[ControlAnswer], terminal: Terminal, pointed: int) -> list[str]:
     times = times_of(answer, terminal)
     last = {change["resource"]: change["time"] for change in answer["changes"]}
     titles = (
@@ -187,7 +187,7 @@ def _bar(part: int, whole: int) -> str:
     return "█" * full + "░" * (_CELLS - full)
 
 
-def _changes(answer: Answer, terminal: Terminal) -> list[str]:
+def _changes(answer: ControlAnswer, terminal: Terminal) -> list[str]:
     """What changed last, newest first."""
     times = times_of(answer, terminal)
     lines = []

@@ -34,10 +34,10 @@ class ReloadResult(Struct):
     before, after: digests; equal if nothing changed. seconds: from reading the files to the new lists.
     """
 
-    before: str
-    after: str
-    difference: ConfigDiff | None = None
-    refused: str = ""
+    previous_digest: str
+    current_digest: str
+    diff: ConfigDiff | None = None
+    refusal: str = ""
     findings: tuple[Finding, ...] = ()
     seconds: float = 0.0
 
@@ -52,7 +52,7 @@ class ActiveConfig:
         self._waiting: list[asyncio.Future[ReloadResult]] = []
         self._quietly = False
 
-    def ask(self) -> None:
+    def request_reload(self) -> None:
         """Have the files read again, and say so whatever they say."""
         self._quietly = False
         self._asked.set()
@@ -61,10 +61,10 @@ class ActiveConfig:
         """Have the files read again, and return what came of it."""
         outcome: asyncio.Future[ReloadResult] = asyncio.get_running_loop().create_future()
         self._waiting.append(outcome)
-        self.ask()
+        self.request_reload()
         return await outcome
 
-    async def rehearse(self) -> ReloadResult:
+    async def preview_reload(self) -> ReloadResult:
         """What a reload would do now; nothing is done."""
         began = time.monotonic()
         configuration = await self._load()
@@ -87,7 +87,7 @@ class ActiveConfig:
     async def _follow(self) -> None:
         while True:
             await self._asked.wait()
-            await self._agent.status.told_ready.wait()  # systemd takes no RELOADING before READY
+            await self._agent.status.ready_sent.wait()  # systemd takes no RELOADING before READY
             await self._until_quiet()
             self._asked.clear()
             quietly, self._quietly = self._quietly, False
@@ -118,17 +118,17 @@ class ActiveConfig:
         systemd.notify(RELOADING=1, MONOTONIC_USEC=microseconds, STATUS=f"reloading {before}")
         configuration = loaded or await self._load()
         systemd.notify(STATUS=f"reloading {before} → {configuration.digest}")
-        say(configuration.findings)
+        log_findings(configuration.findings)
         refused = await self._refusal(configuration)
         change = None
         if refused:
             extra = fields(MessageId.CONFIGURATION_REFUSED, config=before, reason=refused)
             log.error("configuration: refused, %s stays: %s", before, refused, extra=extra)
-            agent.status.say(f"reload refused ({refused}), {before} in force")
+            agent.status.set_notice(f"reload refused ({refused}), {before} in force")
         else:
             change = await agent.reload(configuration)
-            agent.status.say("")
-        systemd.notify(READY=1, STATUS=agent.status.line())
+            agent.status.set_notice("")
+        systemd.notify(READY=1, STATUS=agent.status.format_line())
         seconds = time.monotonic() - began
         after = before if refused else configuration.digest
         return ReloadResult(before, after, change, refused, configuration.findings, seconds)
@@ -152,7 +152,7 @@ class ActiveConfig:
         self._asked.set()
 
 
-def say(findings: Sequence[Finding]) -> None:
+def log_findings(findings: Sequence[Finding]) -> None:
     """Log findings, each as `check` prints it."""
     for finding in findings:
         level = logging.ERROR if finding.severity is Severity.ERROR else logging.WARNING

@@ -12,9 +12,9 @@ from agent.app import Agent
 from agent.config.toml.finding import build_json, render
 from agent.control import drains
 from agent.control.active_config import ActiveConfig, ReloadResult
-from agent.control.control_socket import Answer, Answering
-from agent.control.drains import meant
-from agent.control.take_snapshot import capture, measured
+from agent.control.control_socket import CommandHandler, ControlAnswer
+from agent.control.drains import find_named_devices
+from agent.control.take_snapshot import collect_metrics, take_snapshot
 from agent.core.inventory.device import Device, DeviceList
 from agent.core.inventory.dirty_set import ALL_DIRTY, DirtySet
 from agent.core.language.safe_text import escape
@@ -29,14 +29,14 @@ MOST_SECONDS = 60.0  # that an answer may wait for a change
 PAUSE_SECONDS = 0.25  # between two reckonings for one who waits, and as long as the last took: storms are not followed
 
 
-def commands(configured: ActiveConfig, agent: Agent) -> Mapping[str, Answering]:
+def build_commands(active_config: ActiveConfig, agent: Agent) -> Mapping[str, CommandHandler]:
     """The requests that an agent answers, by name."""
 
-    async def reload(request: Mapping[str, Any]) -> Answer:
-        outcome = await (configured.rehearse() if request.get("dry_run") is True else configured.reload())
-        return reloaded(outcome)
+    async def reload(request: Mapping[str, Any]) -> ControlAnswer:
+        outcome = await (active_config.preview_reload() if request.get("dry_run") is True else active_config.reload())
+        return format_reload(outcome)
 
-    async def clear(request: Mapping[str, Any]) -> Answer:
+    async def clear(request: Mapping[str, Any]) -> ControlAnswer:
         name, check = request.get("device"), request.get("check")
         if not isinstance(name, str) or not (check is None or isinstance(check, str)):
             return {"error": "clear asks for a device, and perhaps for a check"}
@@ -44,39 +44,39 @@ def commands(configured: ActiveConfig, agent: Agent) -> Mapping[str, Answering]:
         cleared = [await agent.tracker.clear(resource, device, check) for resource, device in found]
         return {"devices": [_after(agent, *one, checks) for one, checks in zip(found, cleared, strict=True)]}
 
-    async def status(request: Mapping[str, Any]) -> Answer:
+    async def status(request: Mapping[str, Any]) -> ControlAnswer:
         return await _status(agent, request)
 
-    async def explain(request: Mapping[str, Any]) -> Answer:
-        moment = await capture(agent)
+    async def explain(request: Mapping[str, Any]) -> ControlAnswer:
+        moment = await take_snapshot(agent)
         said = await asyncio.to_thread(build_explain_report, moment, _text(request.get("name")) or "")
         return {**said, "root": agent.root.prefix or "/"}
 
-    async def drain(request: Mapping[str, Any]) -> Answer:
+    async def drain(request: Mapping[str, Any]) -> ControlAnswer:
         name = _text(request.get("name")) or ""
-        there = bool(meant(agent, name)) or name in agent.tracker.assembly.lists
+        there = bool(find_named_devices(agent, name)) or name in agent.tracker.assembly.lists
         remembered = await drains.drain(agent, name, _text(request.get("reason")) or "") if there else False
         return {"found": there, "remembered": remembered, "devices": await _devices(name)}
 
-    async def undrain(request: Mapping[str, Any]) -> Answer:
+    async def undrain(request: Mapping[str, Any]) -> ControlAnswer:
         name = _text(request.get("name")) or ""
         before = agent.tracker.drained
         remembered = await drains.undrain(agent, name)
-        found = bool(meant(agent, name)) or agent.tracker.drained != before
+        found = bool(find_named_devices(agent, name)) or agent.tracker.drained != before
         return {"found": found, "remembered": remembered, "devices": await _devices(name)}
 
-    async def held(request: Mapping[str, Any]) -> Answer:
+    async def held(request: Mapping[str, Any]) -> ControlAnswer:
         return {"devices": await _devices(_text(request.get("name")) or "")}
 
     async def _devices(name: str) -> list[JsonObject]:
-        moment = await capture(agent)
-        return [build_device_report(moment, resource, device) for resource, device in meant(agent, name)]
+        moment = await take_snapshot(agent)
+        return [build_device_report(moment, resource, device) for resource, device in find_named_devices(agent, name)]
 
-    async def metrics(request: Mapping[str, Any]) -> Answer:
+    async def metrics(request: Mapping[str, Any]) -> ControlAnswer:
         del request
-        return {"text": await measured(agent)}
+        return {"text": await collect_metrics(agent)}
 
-    async def rescan(request: Mapping[str, Any]) -> Answer:
+    async def rescan(request: Mapping[str, Any]) -> ControlAnswer:
         named = _text(request.get("source"))
         sources = {source for spec in agent.tracker.specs for source in spec.sources}
         chosen = {source for source in sources if named in {None, source.kind, str(source)}}
@@ -99,15 +99,15 @@ def commands(configured: ActiveConfig, agent: Agent) -> Mapping[str, Answering]:
     return {answer.__name__: answer for answer in answers}
 
 
-async def _status(agent: Agent, request: Mapping[str, Any]) -> Answer:
+async def _status(agent: Agent, request: Mapping[str, Any]) -> ControlAnswer:
     """The status; one `unlike` that of a revision within some `seconds`, if they bring one."""
     seconds = request.get("seconds")
     until = time.monotonic() + (min(max(0, seconds), MOST_SECONDS) if isinstance(seconds, (int, float)) else 0)
     resource, devices = _text(request.get("resource")), _text(request.get("devices"))
     while True:
         began = time.monotonic()
-        change = agent.status.change  # before it is looked at: what changes meanwhile is not missed
-        moment = await capture(agent)
+        change = agent.status.change_event  # before it is looked at: what changes meanwhile is not missed
+        moment = await take_snapshot(agent)
         said = await asyncio.to_thread(status_of, moment, resource, devices)
         if said is None:
             return {"error": f"no such resource; there are {', '.join(moment.lists.lists) or 'none'}"}
@@ -126,7 +126,7 @@ def _text(said: object) -> str | None:
     return said if isinstance(said, str) else None
 
 
-def _after(agent: Agent, resource: str, device: Device, cleared: frozenset[str]) -> Answer:
+def _after(agent: Agent, resource: str, device: Device, cleared: frozenset[str]) -> ControlAnswer:
     """What a device is like after some checks of it were cleared."""
     list_ = agent.tracker.assembly.lists.get(resource) or DeviceList(resource)
     now = next((other for other in list_.devices if other.share_base == device.share_base), None)
@@ -139,25 +139,25 @@ def _after(agent: Agent, resource: str, device: Device, cleared: frozenset[str])
     }
 
 
-def reloaded(outcome: ReloadResult) -> Answer:
+def format_reload(result: ReloadResult) -> ControlAnswer:
     """A reload as JSON."""
-    change = outcome.difference
+    change = result.diff
     names = (
         {}
         if change is None
         else {
-            "unchanged": list(change.unchanged),
-            "changed": [*change.changed, *change.moved],
-            "added": list(change.added),
-            "removed": list(change.removed),
+            "unchanged": list(change.unchanged_names),
+            "changed": [*change.changed_names, *change.reregistered_names],
+            "added": list(change.added_names),
+            "removed": list(change.removed_names),
         }
     )
     return {
-        "before": outcome.before,
-        "after": outcome.after,
-        "refused": outcome.refused or None,
+        "before": result.previous_digest,
+        "after": result.current_digest,
+        "refused": result.refusal or None,
         "resources": names,
-        "changes": {} if change is None else {name: list(said) for name, said in change.said.items()},
-        "findings": [{**build_json(finding), "text": render(finding)} for finding in outcome.findings],
-        "seconds": round(outcome.seconds, 3),
+        "changes": {} if change is None else {name: list(said) for name, said in change.descriptions.items()},
+        "findings": [{**build_json(finding), "text": render(finding)} for finding in result.findings],
+        "seconds": round(result.seconds, 3),
     }

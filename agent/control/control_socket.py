@@ -20,23 +20,23 @@ from typing import Any, TypeAlias
 from agent.core.language.safe_text import escape
 
 REQUEST_SECONDS = 5.0  # how long a client may take to say what it wants
-MOST = 16  # clients of one user at a time; the oldest makes room of those that say nothing, or are gone
+MAX_CLIENTS = 16  # clients of one user at a time; the oldest makes room of those that say nothing, or are gone
 _LIMIT = 64 * 1024  # bytes of a request
 
-Answer: TypeAlias = Mapping[str, Any]
-Answering: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[Answer]]
+ControlAnswer: TypeAlias = Mapping[str, Any]
+CommandHandler: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[ControlAnswer]]
 
 log = logging.getLogger(__name__)
 
 
-async def serve(path: str, commands: Mapping[str, Answering]) -> None:
+async def serve(path: str, commands: Mapping[str, CommandHandler]) -> None:
     """Answer at that path until cancelled."""
     try:
         listening = _bind(path)
     except OSError as error:
         log.warning("control: %s cannot be used (%s): commands do not reach this agent", path, error.strerror or error)
         return
-    inode = inode_of(path)
+    inode = find_inode(path)
     clients: list[_Client] = []
     try:
         async with asyncio.TaskGroup() as tasks:
@@ -58,12 +58,12 @@ async def serve(path: str, commands: Mapping[str, Answering]) -> None:
                 for client in clients:
                     client.send_away()
     finally:
-        if inode is not None and inode_of(path) == inode:
+        if inode is not None and find_inode(path) == inode:
             with suppress(OSError):
                 os.unlink(path)
 
 
-def inode_of(path: str) -> int | None:
+def find_inode(path: str) -> int | None:
     """Which file is at a path now; none if it was taken away."""
     try:
         return os.stat(path).st_ino
@@ -71,7 +71,7 @@ def inode_of(path: str) -> int | None:
         return None
 
 
-def ask(path: str, request: Mapping[str, Any], timeout: float) -> Answer:
+def query_agent(path: str, request: Mapping[str, Any], timeout: float) -> ControlAnswer:
     """What the agent behind a control socket answers.
 
     Raises:
@@ -139,7 +139,7 @@ class _Client:
         if self.task is not None:
             self.task.cancel()  # which may not even have begun
 
-    async def answer(self, commands: Mapping[str, Answering]) -> None:
+    async def answer(self, commands: Mapping[str, CommandHandler]) -> None:
         """Read what it wants, and answer."""
         try:
             async with asyncio.timeout(REQUEST_SECONDS):
@@ -164,7 +164,7 @@ def _make_room(clients: Sequence[_Client], user: int | None) -> bool:
     waits for the answer.
     """
     of_user = [client for client in clients if client.user == user]
-    if len(of_user) < MOST:
+    if len(of_user) < MAX_CLIENTS:
         return True
     idle = next((client for client in of_user if client.idle), None)
     if idle is None:
@@ -183,7 +183,7 @@ def _user(writer: asyncio.StreamWriter) -> int | None:
     return int(struct.unpack("3i", said)[1])
 
 
-def _line(answer: Answer) -> bytes:
+def _line(answer: ControlAnswer) -> bytes:
     return json.dumps(answer).encode() + b"\n"
 
 
@@ -196,7 +196,7 @@ def _request(line: bytes) -> Mapping[str, Any]:
     return request if isinstance(request, dict) and "error" not in request else {"error": "no JSON object"}
 
 
-async def _answered(request: Mapping[str, Any], commands: Mapping[str, Answering]) -> Answer:
+async def _answered(request: Mapping[str, Any], commands: Mapping[str, CommandHandler]) -> ControlAnswer:
     command = commands.get(str(request.get("do")))
     if command is None:
         return {"error": f"this agent cannot {escape(str(request.get('do')))}; it can {', '.join(sorted(commands))}"}

@@ -18,7 +18,9 @@ async def drain(agent: Agent, name: str, reason: str) -> bool:
     before = agent.tracker.drained
     if name in agent.tracker.assembly.lists:
         return await agent.drain(before.with_resource(name, how))
-    return await agent.drain(before.with_places({device.locations[0] for _, device in meant(agent, name)}, how))
+    return await agent.drain(
+        before.with_places({device.locations[0] for _, device in find_named_devices(agent, name)}, how)
+    )
 
 
 async def undrain(agent: Agent, name: str) -> bool:
@@ -26,11 +28,11 @@ async def undrain(agent: Agent, name: str) -> bool:
     before = agent.tracker.drained
     if name in before.resources:
         return await agent.drain(before.without_resource(name))
-    places = {place for _, device in meant(agent, name) for place in device.locations}
+    places = {place for _, device in find_named_devices(agent, name) for place in device.locations}
     return await agent.drain(before.without_places({name, *places}))
 
 
-def meant(agent: Agent, name: str) -> list[ResourceDevice]:
+def find_named_devices(agent: Agent, name: str) -> list[ResourceDevice]:
     """The devices that a name means; of a resource, all that it has."""
     lists = agent.tracker.assembly.lists
     if name in lists:

@@ -13,18 +13,18 @@ import stat
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
-from agent.control.control_socket import inode_of
+from agent.control.control_socket import find_inode
 from agent.core.report.exposition import CONTENT_TYPE
 
 REQUEST_SECONDS = 5.0  # how long a client may take to ask, and to take its answer
-MOST = 8  # clients at a time
+MAX_CLIENTS = 8  # clients at a time
 _LIMIT = 16 * 1024  # bytes of a request
 _UNIX = "unix:"
 
 log = logging.getLogger(__name__)
 
 
-async def serve(listen: str, measured: Callable[[], Awaitable[str]]) -> None:
+async def serve(listen: str, collect_metrics: Callable[[], Awaitable[str]]) -> None:
     """Answer there until cancelled; at once over if `listen` is empty."""
     if not listen:
         return
@@ -34,11 +34,11 @@ async def serve(listen: str, measured: Callable[[], Awaitable[str]]) -> None:
         log.warning("metrics: %s cannot be used (%s): nobody is answered there", listen, error.strerror or error)
         return
     path = listen.removeprefix(_UNIX) if listen.startswith(_UNIX) else None
-    inode = inode_of(path) if path else None
+    inode = find_inode(path) if path else None
     try:
-        await _accept(listening, measured)
+        await _accept(listening, collect_metrics)
     finally:
-        if path and inode is not None and inode_of(path) == inode:  # else somebody else listens there by now
+        if path and inode is not None and find_inode(path) == inode:  # else somebody else listens there by now
             with suppress(OSError):
                 os.unlink(path)
 
@@ -49,7 +49,7 @@ async def _accept(listening: socket.socket, measured: Callable[[], Awaitable[str
     async with asyncio.TaskGroup() as tasks:
 
         def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            if len(clients) >= MOST:
+            if len(clients) >= MAX_CLIENTS:
                 writer.close()
                 return
             client = tasks.create_task(_answer(reader, writer, measured))

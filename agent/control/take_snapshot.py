@@ -17,16 +17,16 @@ HOLDERS_SECONDS = 2.0  # so old may be what PodResources said: many may ask, and
 ANSWER_SECONDS = 1.0  # so long it may take, before what it said last is told with its time
 
 
-async def measured(agent: Agent) -> str:
+async def collect_metrics(agent: Agent) -> str:
     """The metrics of the agent now, as text."""
-    moment = await capture(agent)
+    moment = await take_snapshot(agent)
     shown = SeriesOptions(agent.settings.metrics.max_devices, agent.settings.metrics.pods)
     return await asyncio.to_thread(format_metrics, moment, agent.tracker.tally, platform.python_version(), shown)
 
 
-async def capture(agent: Agent) -> AgentSnapshot:
+async def take_snapshot(agent: Agent) -> AgentSnapshot:
     """The agent now; what pods hold as the kubelet says now, if it does."""
-    await agent.held.refresh(HOLDERS_SECONDS, ANSWER_SECONDS)
+    await agent.devices_in_use.refresh(HOLDERS_SECONDS, ANSWER_SECONDS)
     status, tracker, configuration = agent.status, agent.tracker, agent.configuration
     errors = sum(finding.severity is Severity.ERROR for finding in configuration.findings)
     return AgentSnapshot(
@@ -45,17 +45,18 @@ async def capture(agent: Agent) -> AgentSnapshot:
         lists=tracker.assembly,
         states=dict(status.resources),
         streams={
-            name: Stream(agent.registry.streams(name), agent.registry.told(name)) for name in tracker.assembly.lists
+            name: Stream(agent.registry.count_streams(name), agent.registry.is_delivered(name))
+            for name in tracker.assembly.lists
         },
         kubelet=status.kubelet,
         drains=tracker.drained,
-        held_ids=agent.held.ids,
-        holders=agent.held.holders,
-        holders_time=agent.held.answered_at,
-        pod_resources_up=agent.held.answering,
+        held_ids=agent.devices_in_use.ids,
+        holders=agent.devices_in_use.holders,
+        holders_time=agent.devices_in_use.answered_at,
+        pod_resources_up=agent.devices_in_use.is_answering,
         changes=status.history.changes,
         missing_devices=status.missing,
-        state_file_fault=agent.unwritten,
+        state_file_fault=agent.unsaved_reason,
         kernel_log_fault=tracker.deaf,
-        open_files_fault=agent.room.look(),
+        open_files_fault=agent.open_files.check(),
     )

@@ -10,25 +10,25 @@ from collections.abc import Mapping, Sequence
 
 from agent.core.grants.grant import Grant, GrantRefusedError, RefusalCause
 from agent.kubelet.messages.v1beta1 import AllocateResponse
-from agent.kubelet.protobuf import Ready, with_length
+from agent.kubelet.protobuf import EncodedMessage, add_length
 
 # Tags of the fields in deviceplugin/v1beta1: number << 3 | 2 for bytes, | 0 for a number.
 _FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH = b"\x0a", b"\x12", b"\x1a", b"\x22", b"\x2a"
 _READ_ONLY = b"\x18\x01"
 
 
-def ready_answer(grants: Sequence[Grant]) -> Ready:
+def encode_allocate_response(grants: Sequence[Grant]) -> EncodedMessage:
     """Return the answer to an Allocate: one container for each grant, in that order.
 
     Raises:
         Refused: a text of a grant is not Unicode, which protobuf cannot carry.
     """
-    return Ready(b"".join([_field(_FIRST, _container(grant)) for grant in grants]))
+    return EncodedMessage(b"".join([_field(_FIRST, _container(grant)) for grant in grants]))
 
 
-def answer_json(grant: Grant) -> str:
+def format_allocate_response(grant: Grant) -> str:
     """The answer to an Allocate of one container as JSON, by the names of the API's fields."""
-    return json.dumps(AllocateResponse.parse(ready_answer([grant]).wire).to_dict())
+    return json.dumps(AllocateResponse.parse(encode_allocate_response([grant]).wire).to_dict())
 
 
 def _container(grant: Grant) -> bytes:
@@ -71,4 +71,4 @@ def _text(tag: bytes, text: str) -> bytes:
 
 
 def _field(tag: bytes, body: bytes) -> bytes:
-    return tag + with_length(body)
+    return tag + add_length(body)

@@ -22,7 +22,7 @@ _SAYS = {
 _WORST = (QueryStatus.UNHEALTHY, QueryStatus.UNKNOWN, QueryStatus.HEALTHY)
 
 
-async def answers(channel: LimitedChannel, service: SocketQuery) -> AsyncGenerator[QueryResult, None]:
+async def query_exporter(channel: LimitedChannel, service: SocketQuery) -> AsyncGenerator[QueryResult, None]:
     """What it says of the GPU that `of` names: by its PCI address, or its UUID. It cannot be watched."""
     async with asyncio.timeout(service.timeout), channel.request(_LIST, Cardinality.UNARY_UNARY, bytes, bytes) as call:
         await call.send_message(b"", end=True)

@@ -100,7 +100,7 @@ class Connection(H2Protocol):
         """`present`: the connections of the endpoint, kept by each of them; `ended`: set when it takes no more."""
         self.calls = Calls(served)
         super().__init__(self.calls, _CONFIGURATION, _H2)
-        self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.closed_future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._present = present
         self._ended = ended
         self._transport: asyncio.Transport | None = None
@@ -136,7 +136,7 @@ class Connection(H2Protocol):
         if self._transport is not None:
             self._present.discard(self)
             super().connection_lost(exc)
-        self.lost.set_result(None)
+        self.closed_future.set_result(None)
 
     def close(self) -> None:
         """Cancel what is in progress and close the connection when what was written has gone out."""
@@ -157,7 +157,7 @@ def _debugging(record: logging.LogRecord) -> bool:
     return logging.getLogger(record.name).isEnabledFor(logging.DEBUG)
 
 
-def quiet() -> None:
+def silence_grpclib() -> None:
     """Keep what grpclib logs of peers, tracebacks and all, to whoever debugs: defects of ours never get that far."""
     for name in ("grpclib.server", "grpclib.protocol"):
         logging.getLogger(name).addFilter(_debugging)

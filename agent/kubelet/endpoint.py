@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, TypeAlias
 
-from agent.kubelet.connection import Connection, quiet
+from agent.kubelet.connection import Connection, silence_grpclib
 from agent.kubelet.grpc_channel import wait_for_http2
-from agent.kubelet.grpc_server_call import Unexpected, calls
-from agent.kubelet.plugin import Granting, Plugin
+from agent.kubelet.grpc_server_call import DefectHandler, map_calls
+from agent.kubelet.plugin import GrantProvider, Plugin
 from agent.kubelet.plugin_watcher import PluginInfoService
-from agent.kubelet.socket_file import SocketFile, socket_name
-from agent.kubelet.wire import ListEncoder, Options
+from agent.kubelet.socket_file import SocketFile, format_socket_name
+from agent.kubelet.wire import ListEncoder, PluginOptions
 from agent.registry import Registry
 
 BACKLOG = 16
@@ -25,7 +25,9 @@ ABORT_SECONDS = 0.1  # for what was written to go out before a connection is tor
 class Endpoint:
     """One socket that listens, and the one plugin behind it. Made by `serve`; never used again once ended."""
 
-    def __init__(self, file: SocketFile, plugin: Plugin, options: Options, watched: PluginInfoService | None) -> None:
+    def __init__(
+        self, file: SocketFile, plugin: Plugin, options: PluginOptions, watched: PluginInfoService | None
+    ) -> None:
         self._file = file
         self._plugin = plugin
         self._watched = watched
@@ -42,12 +44,12 @@ class Endpoint:
         resource: str,
         generation: str,
         registry: Registry,
-        granting: Granting,
+        grants: GrantProvider,
         *,
-        unexpected: Unexpected,
-        options: Options = Options(),  # noqa: B008  frozen
+        on_defect: DefectHandler,
+        options: PluginOptions = PluginOptions(),  # noqa: B008  frozen
         encoder: ListEncoder | None = None,
-        watcher: bool = False,
+        is_watched: bool = False,
     ) -> AsyncIterator[Endpoint]:
         """Serve a resource; the socket listens before this returns. Its end ends all there is, as `end` does.
 
@@ -56,22 +58,22 @@ class Endpoint:
             resource: the resource's name.
             generation: a token never used before (`new_generation`): a name is never used twice.
             registry: where the lists come from.
-            granting: who decides what containers get.
-            unexpected: told of every defect that came up in a call.
+            grants: who decides what containers get.
+            on_defect: told of every defect that came up in a call.
             options: what the kubelet is asked for.
             encoder: the resource's, to keep over several endpoints what was encoded.
-            watcher: serve the plugin watcher too, and let the file appear by rename, already listening.
+            is_watched: serve the plugin watcher too, and let the file appear by rename, already listening.
 
         Raises:
             OSError: the socket cannot be made.
         """
-        quiet()
-        plugin = Plugin(resource, registry, granting, unexpected, options=options, encoder=encoder or ListEncoder())
-        watched = PluginInfoService(resource) if watcher else None
-        file = SocketFile(directory, socket_name(resource, generation), hidden=watcher)
+        silence_grpclib()
+        plugin = Plugin(resource, registry, grants, on_defect, options=options, encoder=encoder or ListEncoder())
+        watched = PluginInfoService(resource) if is_watched else None
+        file = SocketFile(directory, format_socket_name(resource, generation), hidden=is_watched)
         endpoint = cls(file, plugin, options, watched)
         try:
-            await endpoint._listen(unexpected)
+            await endpoint._listen(on_defect)
             yield endpoint
         finally:
             try:
@@ -90,31 +92,31 @@ class Endpoint:
         return self._file.path
 
     @property
-    def present(self) -> bool:
+    def is_present(self) -> bool:
         """Whether its own file is still there."""
-        return self._file.present
+        return self._file.is_present
 
     @property
-    def streams(self) -> int:
+    def stream_count(self) -> int:
         """How many ListAndWatch streams are open."""
         return len(self._plugin.streams)
 
-    async def stream_opened(self) -> None:
+    async def wait_for_stream(self) -> None:
         """Return when a ListAndWatch stream is open; at once if one is."""
-        await self._plugin.streams.open()
+        await self._plugin.streams.wait_for_stream()
 
-    async def streams_ended(self, grace: float = 1.0) -> None:
+    async def wait_for_streams_end(self, grace: float = 1.0) -> None:
         """Return when a stream was open and none has been for `grace` seconds."""
-        await self._plugin.streams.ended(grace)
+        await self._plugin.streams.wait_for_end(grace)
 
-    async def notified(self) -> tuple[bool, str]:
+    async def wait_for_verdict(self) -> tuple[bool, str]:
         """The plugin watcher's next verdict: whether it registered us, and why not. Never, without a watcher."""
         if self._watched is None:
             await asyncio.get_running_loop().create_future()
         assert self._watched is not None  # noqa: S101  nobody comes here without one
-        return await self._watched.notified()
+        return await self._watched.wait_for_verdict()
 
-    async def answers(self) -> None:
+    async def wait_until_ready(self) -> None:
         """Dial ourselves through the file, as the kubelet will: Register must not come before this works (#1).
 
         The greeting of our HTTP/2 is proof enough; a whole call would cost as much as the registration itself. What is
@@ -129,7 +131,7 @@ class Endpoint:
         except TimeoutError:
             raise TimeoutError(f"our own socket did not answer within {ANSWER_SECONDS:g} s") from None
 
-    async def end(self, within: float = 5.0) -> None:
+    async def end(self, timeout_s: float = 5.0) -> None:
         """End in good order, in that many seconds at most; a second time there is nothing left to do.
 
         The streams' handlers return, so that the kubelet sees END_STREAM; the kubelet closes its connection when it
@@ -137,27 +139,29 @@ class Endpoint:
         is left is closed, and what does not close is torn down.
         """
         loop = asyncio.get_running_loop()
-        latest = loop.time() + max(0.0, within - 2 * ABORT_SECONDS)
+        latest = loop.time() + max(0.0, timeout_s - 2 * ABORT_SECONDS)
         if self._server is not None:
             self._server.close()
-        told = {connection for connection in self._connections if connection.calls.tasks} if self.streams else set()
+        told = (
+            {connection for connection in self._connections if connection.calls.tasks} if self.stream_count else set()
+        )
         self._plugin.streams.end()
         await _done((task for connection in self._connections for task in connection.calls.tasks), latest)
         soon = min(latest, loop.time() + KUBELET_SECONDS)
-        await _done((connection.lost for connection in told), soon)
+        await _done((connection.closed_future for connection in told), soon)
         left = set(self._connections)
         tasks = [task for connection in left for task in connection.calls.tasks]
         for connection in left:
             connection.close()
-        await _done((connection.lost for connection in left), loop.time() + ABORT_SECONDS)
+        await _done((connection.closed_future for connection in left), loop.time() + ABORT_SECONDS)
         for connection in left:
             connection.abort()
-        await _done((*tasks, *(connection.lost for connection in left)), loop.time() + ABORT_SECONDS)
+        await _done((*tasks, *(connection.closed_future for connection in left)), loop.time() + ABORT_SECONDS)
 
-    async def _listen(self, unexpected: Unexpected) -> None:
-        served = dict(calls(self._plugin, unexpected))
+    async def _listen(self, unexpected: DefectHandler) -> None:
+        served = dict(map_calls(self._plugin, unexpected))
         if self._watched is not None:
-            served.update(calls(self._watched, unexpected))
+            served.update(map_calls(self._watched, unexpected))
         self._server = await asyncio.get_running_loop().create_unix_server(
             lambda: Connection(served, self._connections, self._ended), sock=self._file.socket, backlog=BACKLOG
         )
@@ -175,7 +179,7 @@ class Endpoint:
         self._file.remove()
 
 
-Serve: TypeAlias = Callable[[], AbstractAsyncContextManager[Endpoint]]  # makes a fresh one
+EndpointFactory: TypeAlias = Callable[[], AbstractAsyncContextManager[Endpoint]]  # makes a fresh one
 
 
 async def _done(waited: Iterable[asyncio.Future[Any]], latest: float) -> None:

@@ -80,18 +80,18 @@ class LimitedChannel(Channel):
         window = min(limit, _WINDOW)
         config = Configuration(http2_connection_window_size=window, http2_stream_window_size=window)
         super().__init__(path=path, codec=RawCodec(), config=config)
-        self.flooded = False
+        self.is_flooded = False
         self._limit = self._room = limit
 
-    def heard(self) -> None:
+    def reset_limit(self) -> None:
         """A message was read: there is room for another."""
         self._room = self._limit
 
-    def has_room(self, size: int) -> bool:
+    def take_room(self, size: int) -> bool:
         """Whether so many bytes more may come."""
         self._room -= size
-        self.flooded = self.flooded or self._room < 0
-        return not self.flooded
+        self.is_flooded = self.is_flooded or self._room < 0
+        return not self.is_flooded
 
     def _protocol_factory(self) -> H2Protocol:
         return _Wary(self)
@@ -106,7 +106,7 @@ class _Wary(H2Protocol):
 
     def data_received(self, data: bytes) -> None:
         """See `H2Protocol`."""
-        if not self._channel.has_room(len(data)):
+        if not self._channel.take_room(len(data)):
             self.processor.close("it says too much")
             return
         try:

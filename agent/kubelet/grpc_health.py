@@ -29,7 +29,7 @@ _SAYS = {
 }
 
 
-async def answers(channel: LimitedChannel, service: SocketQuery) -> AsyncGenerator[QueryResult, None]:
+async def query_health(channel: LimitedChannel, service: SocketQuery) -> AsyncGenerator[QueryResult, None]:
     """What it says, and what it says instead until it is time to ask again."""
     heard = False
     try:
@@ -52,7 +52,7 @@ async def _watched(channel: LimitedChannel, service: SocketQuery) -> AsyncGenera
             message = await stream.recv_message()
         while message is not None:
             yield _says(message)
-            channel.heard()
+            channel.reset_limit()
             await asyncio.sleep(_BREATH)
             try:
                 async with asyncio.timeout_at(until):

@@ -15,9 +15,9 @@ from grpclib.exceptions import GRPCError, StreamTerminatedError
 from grpclib.server import Stream
 from h2.exceptions import H2Error
 
-from agent.kubelet.wire import one_line
+from agent.kubelet.wire import format_error_text
 
-Unexpected = Callable[[BaseException], None]
+DefectHandler = Callable[[BaseException], None]
 
 
 class Servicer(Protocol):
@@ -50,20 +50,20 @@ class Request:
             raise StreamTerminatedError(str(error)) from error
 
 
-def calls(servicer: Servicer, unexpected: Unexpected) -> Mapping[str, Handler]:
+def map_calls(servicer: Servicer, on_defect: DefectHandler) -> Mapping[str, Handler]:
     """The calls of a service by path, each with its errors mapped. `unexpected` is told of every defect."""
     return {
-        path: call._replace(func=partial(_answer, call.func, unexpected))
+        path: call._replace(func=partial(_answer, call.func, on_defect))
         for path, call in servicer.__mapping__().items()
     }
 
 
-def internal(error: Exception) -> GRPCError:
+def make_internal_error(error: Exception) -> GRPCError:
     """A defect of ours as the peer sees it."""
-    return GRPCError(Status.INTERNAL, one_line(f"internal error: {type(error).__name__}: {error}"))
+    return GRPCError(Status.INTERNAL, format_error_text(f"internal error: {type(error).__name__}: {error}"))
 
 
-async def _answer(answer: Callable[[Any], Any], unexpected: Unexpected, stream: Stream[Any, Any]) -> None:
+async def _answer(answer: Callable[[Any], Any], unexpected: DefectHandler, stream: Stream[Any, Any]) -> None:
     request = Request(stream, await _message(stream))
     try:
         await answer(request)
@@ -71,7 +71,7 @@ async def _answer(answer: Callable[[Any], Any], unexpected: Unexpected, stream: 
         raise
     except Exception as error:
         unexpected(error)
-        raise internal(error) from error
+        raise make_internal_error(error) from error
 
 
 async def _message(stream: Stream[Any, Any]) -> object:

@@ -15,8 +15,8 @@ from grpclib.exceptions import GRPCError
 from agent.core.grants.grant import Grant, GrantRefusedError
 from agent.core.message_id import MessageId, fields
 from agent.core.rate_limit import RateLimit
-from agent.kubelet.allocate_response import ready_answer
-from agent.kubelet.grpc_server_call import Unexpected
+from agent.kubelet.allocate_response import encode_allocate_response
+from agent.kubelet.grpc_server_call import DefectHandler
 from agent.kubelet.messages.v1beta1 import (
     AllocateRequest,
     ContainerPreferredAllocationRequest,
@@ -29,15 +29,15 @@ from agent.kubelet.messages.v1beta1 import (
     PreStartContainerRequest,
     PreStartContainerResponse,
 )
-from agent.kubelet.protobuf import Ready
+from agent.kubelet.protobuf import EncodedMessage
 from agent.kubelet.streams import Streams
-from agent.kubelet.wire import ListEncoder, Options, one_line, refusal
+from agent.kubelet.wire import ListEncoder, PluginOptions, format_error_text, make_refusal
 from agent.registry import Registry
 
 log = logging.getLogger(__name__)
 
 
-class Granting(Protocol):
+class GrantProvider(Protocol):
     """Who decides what containers get. Both answer in milliseconds or fail: the kubelet waits for ever (fact 7)."""
 
     async def allocate(self, resource: str, ids: Sequence[str]) -> Grant:
@@ -65,10 +65,10 @@ class Plugin(DevicePluginBase):
         self,
         resource: str,
         registry: Registry,
-        granting: Granting,
-        unexpected: Unexpected,
+        grants: GrantProvider,
+        on_defect: DefectHandler,
         *,
-        options: Options,
+        options: PluginOptions,
         encoder: ListEncoder,
         clock: Callable[[], float] = time.monotonic,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -76,8 +76,8 @@ class Plugin(DevicePluginBase):
         """`clock` and `pause` are for the pacing of lists alone."""
         self._resource = resource
         self._registry = registry
-        self._granting = granting
-        self._unexpected = unexpected
+        self._granting = grants
+        self._unexpected = on_defect
         self._options = options
         self._encoder = encoder
         self._clock = clock
@@ -87,16 +87,16 @@ class Plugin(DevicePluginBase):
     async def get_device_plugin_options(self, message: Empty) -> DevicePluginOptions:
         """Never fails: the kubelet asks once."""
         del message
-        return self._options.message()
+        return self._options.build_message()
 
-    async def list_and_watch(self, message: Empty) -> AsyncIterator[Ready]:
+    async def list_and_watch(self, message: Empty) -> AsyncIterator[EncodedMessage]:
         """The list at once, even an empty one, then the newest whenever the kubelet would see a difference."""
         del message
         pace = RateLimit()
-        sent: Ready | None = None
+        sent: EncodedMessage | None = None
         with self._registry.follow(self._resource) as follower:
             while True:
-                snapshot = await follower.next()
+                snapshot = await follower.wait_for_list()
                 ready = self._encoder.encode(snapshot)
                 size = None
                 if sent is None or ready.wire != sent.wire:
@@ -108,7 +108,7 @@ class Plugin(DevicePluginBase):
                     yield ready
                     sent = ready
                     size = len(ready.wire)
-                follower.sent(snapshot, size)
+                follower.mark_sent(snapshot, size)
 
     async def get_preferred_allocation(self, message: PreferredAllocationRequest) -> PreferredAllocationResponse:
         """Never fails: an error would fail the pod, an empty answer leaves the choice to the kubelet."""
@@ -116,20 +116,20 @@ class Plugin(DevicePluginBase):
             container_responses=[self._preferred(request) for request in message.container_requests]
         )
 
-    async def allocate(self, message: AllocateRequest) -> Ready:
+    async def allocate(self, message: AllocateRequest) -> EncodedMessage:
         """One answer for each container asked for, in that order, or an error for all."""
         # An empty answer would cost the kubelet the devices until some pod goes.
         if not message.container_requests or not all(asked.devices_ids for asked in message.container_requests):
-            raise GRPCError(Status.INVALID_ARGUMENT, one_line(f"{self._resource}: no device is asked for"))
+            raise GRPCError(Status.INVALID_ARGUMENT, format_error_text(f"{self._resource}: no device is asked for"))
         try:
-            return ready_answer(
+            return encode_allocate_response(
                 [
                     await self._granting.allocate(self._resource, asked.devices_ids)
                     for asked in message.container_requests
                 ]
             )
         except GrantRefusedError as refused:
-            error = refusal(refused)
+            error = make_refusal(refused)
             log.warning("refused: %s", error.message, extra=self._refused(error, refused))
             raise error from None
 
@@ -138,7 +138,7 @@ class Plugin(DevicePluginBase):
         try:
             await self._granting.start(self._resource, message.devices_ids)
         except GrantRefusedError as refused:
-            error = refusal(refused)
+            error = make_refusal(refused)
             log.warning("not started: %s", error.message, extra=self._refused(error, refused))
             raise error from None
         return PreStartContainerResponse()
@@ -167,8 +167,8 @@ class Plugin(DevicePluginBase):
         request: Any,  # noqa: ANN401  as grpclib has it
     ) -> None:
         """Send a stream's messages. Unlike the inherited one, leaves no generator when the peer is gone."""
-        with self.streams.opened():
-            if self.streams.ending:
+        with self.streams.track_stream():
+            if self.streams.is_ending:
                 return
             async with aclosing(method(request)) as messages:
                 async for message in messages:

@@ -11,7 +11,7 @@ from agent.kubelet.messages.pluginregistration import (
     RegistrationStatus,
     RegistrationStatusResponse,
 )
-from agent.kubelet.wire import VERSION, one_line
+from agent.kubelet.wire import VERSION, format_error_text
 
 
 class PluginInfoService(RegistrationBase):
@@ -25,7 +25,7 @@ class PluginInfoService(RegistrationBase):
         self.verdict: tuple[bool, str] | None = None
         self._unread = asyncio.Event()
 
-    async def notified(self) -> tuple[bool, str]:
+    async def wait_for_verdict(self) -> tuple[bool, str]:
         """The newest verdict, as soon as there is one that was not returned yet. For one waiter."""
         await self._unread.wait()
         self._unread.clear()
@@ -39,6 +39,6 @@ class PluginInfoService(RegistrationBase):
 
     async def notify_registration_status(self, message: RegistrationStatus) -> RegistrationStatusResponse:
         """The kubelet's verdict; never an error, which would undo a registration from 1.36 on."""
-        self.verdict = (message.plugin_registered, one_line(message.error))
+        self.verdict = (message.plugin_registered, format_error_text(message.error))
         self._unread.set()
         return RegistrationStatusResponse()

@@ -11,7 +11,7 @@ from grpclib.exceptions import GRPCError, StreamTerminatedError
 
 from agent.core.grants.held_ids import Holder
 from agent.kubelet.grpc_channel import dial
-from agent.kubelet.wire import one_line
+from agent.kubelet.wire import format_error_text
 
 if TYPE_CHECKING:
     from agent.kubelet.messages.v1 import ListPodResourcesResponse
@@ -21,16 +21,16 @@ _PASSING = frozenset(
 )
 
 
-class Unavailable(Exception):  # noqa: N818  the field's word for it
+class PodResourcesUnavailable(Exception):  # noqa: N818  the field's word for it
     """No answer. `retry` tells whether the same call may do better in a while, with nothing changed by people."""
 
-    def __init__(self, reason: str, *, retry: bool) -> None:
+    def __init__(self, reason: str, *, can_retry: bool) -> None:
         super().__init__(reason)
         self.reason = reason
-        self.retry = retry
+        self.can_retry = can_retry
 
 
-async def holders(socket: str, deadline: float) -> Mapping[tuple[str, str], tuple[Holder, ...]]:
+async def list_holders(socket: str, timeout_s: float) -> Mapping[tuple[str, str], tuple[Holder, ...]]:
     """The containers that hold each device, by resource and id; only devices that some container holds.
 
     Call it seldom: every client of the socket shares one limit of calls.
@@ -41,24 +41,24 @@ async def holders(socket: str, deadline: float) -> Mapping[tuple[str, str], tupl
     from agent.kubelet.messages.v1 import ListPodResourcesRequest, PodResourcesListerStub  # the first lists come first
 
     try:
-        async with asyncio.timeout(deadline), dial(socket) as channel:
-            answer = await PodResourcesListerStub(channel).list(ListPodResourcesRequest(), timeout=deadline)
+        async with asyncio.timeout(timeout_s), dial(socket) as channel:
+            answer = await PodResourcesListerStub(channel).list(ListPodResourcesRequest(), timeout=timeout_s)
     except GRPCError as error:
-        text = one_line(f"{error.status.name}: {error.message or 'no text'}")
-        raise Unavailable(text, retry=error.status in _PASSING) from error
+        text = format_error_text(f"{error.status.name}: {error.message or 'no text'}")
+        raise PodResourcesUnavailable(text, can_retry=error.status in _PASSING) from error
     except TimeoutError:
-        raise Unavailable(f"no answer within {deadline:g} s", retry=True) from None
+        raise PodResourcesUnavailable(f"no answer within {timeout_s:g} s", can_retry=True) from None
     except StreamTerminatedError as error:
-        raise Unavailable("the connection was lost", retry=True) from error
+        raise PodResourcesUnavailable("the connection was lost", can_retry=True) from error
     except OSError as error:
         denied = isinstance(error, PermissionError)
-        raise Unavailable(f"{socket}: {error.strerror or error}", retry=not denied) from error
+        raise PodResourcesUnavailable(f"{socket}: {error.strerror or error}", can_retry=not denied) from error
     except Exception as error:  # cut short, not protobuf, not UTF-8: libraries raise what they like
-        raise Unavailable("its answer cannot be read", retry=True) from error
-    return held(answer)
+        raise PodResourcesUnavailable("its answer cannot be read", can_retry=True) from error
+    return index_holders(answer)
 
 
-def held(answer: ListPodResourcesResponse) -> Mapping[tuple[str, str], tuple[Holder, ...]]:
+def index_holders(answer: ListPodResourcesResponse) -> Mapping[tuple[str, str], tuple[Holder, ...]]:
     """The answer by device. The kubelet repeats a device for each NUMA node it is on."""
     found: dict[tuple[str, str], dict[Holder, None]] = {}
     for pod in answer.pod_resources:

@@ -26,16 +26,16 @@ M = TypeVar("M", bound="Message")
 
 
 @lru_cache(maxsize=1024)
-def varint(number: int) -> bytes:
+def encode_varint(number: int) -> bytes:
     """Return a number of at least 0 as a varint."""
     if number < 0x80:
         return bytes((number,))
-    return bytes((number & 0x7F | 0x80,)) + varint(number >> 7)
+    return bytes((number & 0x7F | 0x80,)) + encode_varint(number >> 7)
 
 
-def with_length(content: bytes) -> bytes:
+def add_length(content: bytes) -> bytes:
     """Return bytes with their length before them."""
-    return varint(len(content)) + content
+    return encode_varint(len(content)) + content
 
 
 def _read_varint(data: bytes, at: int) -> tuple[int, int]:
@@ -93,7 +93,7 @@ def _varints(data: bytes) -> Iterator[int]:
         yield number
 
 
-class Type(Struct):
+class FieldType(Struct):
     """How the values of a field are written: the bytes after the tag (and after their length, unless `is_varint`)."""
 
     encode: Callable[[Any], bytes]
@@ -107,12 +107,12 @@ def _signed(number: int, bits: int) -> int:
 
 
 def _encode_int(number: int) -> bytes:
-    return varint(number & 0xFFFF_FFFF_FFFF_FFFF)
+    return encode_varint(number & 0xFFFF_FFFF_FFFF_FFFF)
 
 
 def _encode_pair(pair: tuple[str, str]) -> bytes:
     key, value = pair
-    return b"".join((b"\x0a", with_length(key.encode()), b"\x12", with_length(value.encode())))
+    return b"".join((b"\x0a", add_length(key.encode()), b"\x12", add_length(value.encode())))
 
 
 def _decode_pair(data: bytes) -> tuple[str, str]:
@@ -120,15 +120,15 @@ def _decode_pair(data: bytes) -> tuple[str, str]:
     return texts.get(1, ""), texts.get(2, "")
 
 
-TEXT = Type(str.encode, bytes.decode)
-BOOL = Type(_encode_int, bool, is_varint=True)
-INT32 = Type(_encode_int, lambda number: _signed(number, 32), is_varint=True)
-INT64 = Type(_encode_int, lambda number: _signed(number, 64), is_varint=True)
-UINT64 = Type(_encode_int, int, is_varint=True)
-PAIR = Type(_encode_pair, _decode_pair)  # an entry of a map of texts
+TEXT = FieldType(str.encode, bytes.decode)
+BOOL = FieldType(_encode_int, bool, is_varint=True)
+INT32 = FieldType(_encode_int, lambda number: _signed(number, 32), is_varint=True)
+INT64 = FieldType(_encode_int, lambda number: _signed(number, 64), is_varint=True)
+UINT64 = FieldType(_encode_int, int, is_varint=True)
+PAIR = FieldType(_encode_pair, _decode_pair)  # an entry of a map of texts
 
 
-class Count(Enum):
+class FieldCount(Enum):
     """How many values a field has."""
 
     ONE = "one"  # the default of its type is not written
@@ -142,24 +142,24 @@ class Field(Struct):
 
     number: int
     name: str
-    type: Type
-    count: Count = Count.ONE
+    type: FieldType
+    count: FieldCount = FieldCount.ONE
 
     def encode(self, value: Any) -> bytes:  # noqa: ANN401  of the field's type
         """Return the field with its tag, once for each value; nothing if there is no value to write."""
-        if self.count is Count.ONE:
+        if self.count is FieldCount.ONE:
             values = (value,) if value else ()
-        elif self.count is Count.OPTIONAL:
+        elif self.count is FieldCount.OPTIONAL:
             values = () if value is None else (value,)
         else:
-            values = value.items() if self.count is Count.MAP else value
+            values = value.items() if self.count is FieldCount.MAP else value
         contents = [self.type.encode(one) for one in values]
         if not self.type.is_varint:
-            contents = [with_length(content) for content in contents]
-        elif contents and self.count is Count.MANY:  # packed
-            contents = [with_length(b"".join(contents))]
-        is_varint = self.type.is_varint and self.count is not Count.MANY
-        tag = varint(self.number << 3 | (_VARINT if is_varint else _BYTES))
+            contents = [add_length(content) for content in contents]
+        elif contents and self.count is FieldCount.MANY:  # packed
+            contents = [add_length(b"".join(contents))]
+        is_varint = self.type.is_varint and self.count is not FieldCount.MANY
+        tag = encode_varint(self.number << 3 | (_VARINT if is_varint else _BYTES))
         return b"".join([tag + content for content in contents])
 
     def decode(self, content: int | bytes) -> list[Any]:
@@ -170,7 +170,7 @@ class Field(Struct):
         """
         if isinstance(content, bytes) != self.type.is_varint:
             return [self.type.decode(content)]
-        if isinstance(content, bytes) and self.count is Count.MANY:
+        if isinstance(content, bytes) and self.count is FieldCount.MANY:
             return [self.type.decode(number) for number in _varints(content)]
         raise ValueError(f"{self.name} is written as another type is")
 
@@ -198,9 +198,9 @@ class Message(Struct):
             if field is None:
                 continue
             values = field.decode(content)
-            if field.count is Count.MANY:
+            if field.count is FieldCount.MANY:
                 found.setdefault(field.name, []).extend(values)
-            elif field.count is Count.MAP:
+            elif field.count is FieldCount.MAP:
                 found.setdefault(field.name, {}).update(values)
             else:
                 found[field.name] = values[0]
@@ -226,12 +226,12 @@ def _plain(value: Any) -> Any:  # noqa: ANN401  of any field
     return [_plain(one) for one in value] if isinstance(value, list) else value
 
 
-def nested(of: type[Message]) -> Type:
+def make_message_type(of: type[Message]) -> FieldType:
     """Return the type of fields that hold such a message."""
-    return Type(bytes, of.parse)
+    return FieldType(bytes, of.parse)
 
 
-class Ready(Struct):
+class EncodedMessage(Struct):
     """A message whose bytes are ready."""
 
     wire: bytes = b""
@@ -255,7 +255,7 @@ class Codec(CodecBase):
         return message_type.parse(data)
 
 
-def unimplemented() -> GRPCError:
+def make_unimplemented_error() -> GRPCError:
     """Return the error of a method that a service does not have."""
     return GRPCError(Status.UNIMPLEMENTED)
 

@@ -21,7 +21,7 @@ _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 _last = 0
 
 
-def new_generation() -> str:
+def make_generation() -> str:
     """A short token never given before, in this life or an earlier one."""
     global _last  # noqa: PLW0603  the whole process shares one count
     _last = max(_last + 1, time.time_ns() // 1000)
@@ -33,14 +33,14 @@ def new_generation() -> str:
     return "".join(reversed(digits))
 
 
-def socket_name(resource: str, generation: str) -> str:
+def format_socket_name(resource: str, generation: str) -> str:
     """The base name of a resource's socket."""
     return f"{PREFIX}{compute_digest(resource, 10)}-{generation}.sock"
 
 
-def longest_path(directory: str) -> int:
+def compute_path_length(directory: str) -> int:
     """Bytes that the path of a socket in that directory will have; more than PATH_LIMIT cannot be bound."""
-    return len(os.fsencode(directory)) + len(f"/.{PREFIX}0123456789-{new_generation()}.sock")
+    return len(os.fsencode(directory)) + len(f"/.{PREFIX}0123456789-{make_generation()}.sock")
 
 
 class SocketFile:
@@ -74,7 +74,7 @@ class SocketFile:
             self._at = self.path
 
     @property
-    def present(self) -> bool:
+    def is_present(self) -> bool:
         """Whether the file is still there, and still this one."""
         return self._identity is not None and _identity(self.path) == self._identity
 
@@ -85,7 +85,7 @@ class SocketFile:
                 os.unlink(self._at)
 
 
-def remove_stale(directory: str, keep: Collection[str] = ()) -> list[str]:
+def remove_stale_sockets(directory: str, keep: Collection[str] = ()) -> list[str]:
     """Remove the sockets that earlier lives left in a directory; the names of those removed.
 
     Only sockets whose name is of our making and where nobody listens, and none named in `keep`; never another's file.

@@ -13,18 +13,18 @@ from h2.exceptions import H2Error
 from agent.core.entry.query import QueryResult, QueryStatus, ServiceProtocol, SocketQuery
 from agent.kubelet import amd_exporter, grpc_health
 from agent.kubelet.grpc_channel import LimitedChannel
-from agent.kubelet.wire import one_line
+from agent.kubelet.wire import format_error_text
 
 _Answers = Callable[[LimitedChannel, SocketQuery], AsyncGenerator[QueryResult, None]]
 _LANGUAGES: Mapping[ServiceProtocol, _Answers] = {
-    ServiceProtocol.GRPC_HEALTH: grpc_health.answers,
-    ServiceProtocol.AMD_METRICS: amd_exporter.answers,
+    ServiceProtocol.GRPC_HEALTH: grpc_health.query_health,
+    ServiceProtocol.AMD_METRICS: amd_exporter.query_exporter,
 }
 _LIMIT = 256 * 1024  # bytes that one answer has at most
 _MAY_BE_MISSING = frozenset({ServiceProtocol.AMD_METRICS})  # products that not every node has
 
 
-async def ask(service: SocketQuery) -> AsyncGenerator[QueryResult, None]:
+async def query_service(service: SocketQuery) -> AsyncGenerator[QueryResult, None]:
     """What a service says, and what it says instead until it is time to ask again."""
     answers = _LANGUAGES[service.protocol]
     channel = LimitedChannel(service.path, _LIMIT)
@@ -37,7 +37,7 @@ async def ask(service: SocketQuery) -> AsyncGenerator[QueryResult, None]:
             QueryStatus.UNKNOWN, f"{service.path}: no answer within {service.timeout:g} s", timed_out=True
         )
     except GRPCError as error:
-        text = one_line(f"{error.status.name}: {error.message or 'no text'}")
+        text = format_error_text(f"{error.status.name}: {error.message or 'no text'}")
         yield QueryResult(QueryStatus.UNKNOWN, f"{service.path}: {text}")
     except OSError as error:
         off = isinstance(error, FileNotFoundError) and service.protocol in _MAY_BE_MISSING
@@ -45,7 +45,7 @@ async def ask(service: SocketQuery) -> AsyncGenerator[QueryResult, None]:
         yield QueryResult(QueryStatus.NOT_APPLICABLE if off else QueryStatus.UNKNOWN, f"{service.path}: {why}")
     except (StreamTerminatedError, ProtocolError, H2Error, RuntimeError, ValueError, AssertionError):
         # RuntimeError: uvloop's for a transport that is closed; AssertionError: grpclib's for a message that is cut.
-        why = "it says too much" if channel.flooded else "the connection was lost, or is none of gRPC"
+        why = "it says too much" if channel.is_flooded else "the connection was lost, or is none of gRPC"
         yield QueryResult(QueryStatus.UNKNOWN, f"{service.path}: {why}")
 
 

@@ -16,13 +16,13 @@ class Streams:
         self._none = asyncio.Event()
         self._none.set()
         self._ever = asyncio.Event()
-        self.ending = False
+        self.is_ending = False
 
     def __len__(self) -> int:
         return len(self._calls)
 
     @contextmanager
-    def opened(self) -> Iterator[None]:
+    def track_stream(self) -> Iterator[None]:
         """The stream that the present task serves, for as long as it does.
 
         When it was `end` that cancelled the task, the cancellation stops here, and the caller's return ends the
@@ -38,7 +38,7 @@ class Streams:
         try:
             yield
         except asyncio.CancelledError:
-            if not self.ending:
+            if not self.is_ending:
                 raise
             task.uncancel()
         finally:
@@ -47,11 +47,11 @@ class Streams:
                 self._some.clear()
                 self._none.set()
 
-    async def open(self) -> None:
+    async def wait_for_stream(self) -> None:
         """Return when a stream is open; at once if one is."""
         await self._some.wait()
 
-    async def ended(self, grace: float) -> None:
+    async def wait_for_end(self, grace: float) -> None:
         """Return when at least one stream was open and none has been for `grace` seconds.
 
         A second one may live on or follow at once: then it is not the end.
@@ -67,6 +67,6 @@ class Streams:
 
     def end(self) -> None:
         """Make every stream's handler return; for good: streams that open later end at once."""
-        self.ending = True
+        self.is_ending = True
         for task in self._calls:
             task.cancel()

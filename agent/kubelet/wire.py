@@ -24,7 +24,7 @@ from agent.kubelet.messages.v1beta1 import (
     NUMANode,
     TopologyInfo,
 )
-from agent.kubelet.protobuf import Ready, varint, with_length
+from agent.kubelet.protobuf import EncodedMessage, add_length, encode_varint
 
 VERSION = "v1beta1"
 TEXT_LIMIT = 200  # characters of an error; it ends up in the pod's status
@@ -43,15 +43,17 @@ _STATUS = {
 }
 
 
-class Options(Struct):
+class PluginOptions(Struct):
     """What a plugin asks of the kubelet. Never changes while a stream lives."""
 
-    pre_start: bool = False
-    preferred: bool = False
+    has_prestart: bool = False
+    has_preference: bool = False
 
-    def message(self) -> DevicePluginOptions:
+    def build_message(self) -> DevicePluginOptions:
         """As the kubelet reads it."""
-        return DevicePluginOptions(pre_start_required=self.pre_start, get_preferred_allocation_available=self.preferred)
+        return DevicePluginOptions(
+            pre_start_required=self.has_prestart, get_preferred_allocation_available=self.has_preference
+        )
 
 
 class ListEncoder:
@@ -61,13 +63,13 @@ class ListEncoder:
     """
 
     def __init__(self) -> None:
-        self.encoded = 0
+        self.encoded_count = 0
         self._snapshot: DeviceList | None = None
         self._devices: tuple[Device, ...] = ()
         self._chunks: list[bytes] = []
-        self._ready = Ready()
+        self._ready = EncodedMessage()
 
-    def encode(self, snapshot: DeviceList) -> Ready:
+    def encode(self, snapshot: DeviceList) -> EncodedMessage:
         """The list that says that snapshot; the same object as before if the kubelet would see no difference."""
         if snapshot is not self._snapshot:
             self._chunks = self._renewed(snapshot.devices)
@@ -75,7 +77,7 @@ class ListEncoder:
             self._snapshot = snapshot
             wire = b"".join(self._chunks)
             if wire != self._ready.wire:
-                self._ready = Ready(wire)
+                self._ready = EncodedMessage(wire)
         return self._ready
 
     def _renewed(self, devices: Sequence[Device]) -> list[bytes]:
@@ -103,19 +105,19 @@ class ListEncoder:
 
     def _chunk(self, device: Device) -> bytes:
         """The `devices` fields of a list that one device makes, all its shares joined."""
-        self.encoded += 1
+        self.encoded_count += 1
         rest = _state(device.health is Health.HEALTHY, device.numa)
         if device.shares is None:
             return _field(device.id, rest)
         return b"".join([_field(share, rest) for share in device.list_ids()])
 
 
-def refusal(refused: GrantRefusedError) -> GRPCError:
+def make_refusal(refused: GrantRefusedError) -> GRPCError:
     """A refusal as the kubelet reads it; its text comes out in the status of the pod."""
-    return GRPCError(_STATUS[refused.cause], one_line(refused.text))
+    return GRPCError(_STATUS[refused.cause], format_error_text(refused.text))
 
 
-def one_line(text: str) -> str:
+def format_error_text(text: str) -> str:
     """Text for an error: printable, on one line, cut to its limit."""
     return shorten(escape(text), TEXT_LIMIT)
 
@@ -134,8 +136,8 @@ def _same(one: Device, other: Device) -> bool:
 def _field(id: str, state: bytes) -> bytes:  # noqa: A002  the API's own word
     """One entry of the `devices` field."""
     raw = id.encode()
-    text = with_length(raw)
-    return b"".join((b"\x0a", varint(1 + len(text) + len(state)), b"\x0a", text, state))
+    text = add_length(raw)
+    return b"".join((b"\x0a", encode_varint(1 + len(text) + len(state)), b"\x0a", text, state))
 
 
 @lru_cache(maxsize=64)

@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-AT_ONCE = 65536  # bytes that do not wait for more: what is over the transport's own limit has to be felt by who writes
+SEND_BYTES = (
+    65536  # bytes that do not wait for more: what is over the transport's own limit has to be felt by who writes
+)
 
 
 class BufferedTransport:
@@ -31,7 +33,7 @@ class BufferedTransport:
         if data:
             self._parts.append(data)
             self._size += len(data)
-        if self._size >= AT_ONCE:
+        if self._size >= SEND_BYTES:
             self._send()
 
     def close(self) -> None:

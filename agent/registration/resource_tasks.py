@@ -20,12 +20,12 @@ from agent.core.registration_phase import Phase
 from agent.host.directory_lock import DirectoryLock
 from agent.host.socket_watch import SocketWatch
 from agent.kubelet.endpoint import Endpoint
-from agent.kubelet.grpc_server_call import Unexpected
-from agent.kubelet.plugin import Granting
-from agent.kubelet.socket_file import new_generation
-from agent.kubelet.wire import ListEncoder, Options
+from agent.kubelet.grpc_server_call import DefectHandler
+from agent.kubelet.plugin import GrantProvider
+from agent.kubelet.socket_file import make_generation
+from agent.kubelet.wire import ListEncoder, PluginOptions
 from agent.registration.socket_registration import keep_registered
-from agent.registration.wait_for_any import first
+from agent.registration.wait_for_any import wait_for_any
 from agent.registration.watcher_registration import keep_offered
 from agent.registry import Registry
 from agent.status.agent_status import Status
@@ -40,17 +40,17 @@ class RegistrationOptions(NamedTuple):
     whether before each start of a container.
     """
 
-    registration: str
-    preferred: bool = False
-    pre_start: bool = False
+    method: str
+    has_preference: bool = False
+    has_prestart: bool = False
 
 
-def way_of(entry: ResourceSpec, specs: Iterable[ResourceSpec]) -> RegistrationOptions:
+def find_registration_options(entry: ResourceSpec, specs: Iterable[ResourceSpec]) -> RegistrationOptions:
     """The way that an entry wants, and those that add devices to it."""
     starts = any(spec.prestart for spec in specs if spec.name == entry.name)
     # The kubelet would choose two shares of one device, and the grant that is refused then is final for the pod.
     preferred = entry.limit.distinct or bool(entry.prefer)
-    return RegistrationOptions(entry.registration, preferred=preferred, pre_start=starts)
+    return RegistrationOptions(entry.registration, has_preference=preferred, has_prestart=starts)
 
 
 class _Offer:
@@ -88,28 +88,28 @@ class ResourceTasks:
     def __init__(
         self,
         registry: Registry,
-        granting: Granting,
+        grants: GrantProvider,
         status: Status,
         *,
         kubelet: SocketWatch,
         watcher: SocketWatch,
-        claim: DirectoryLock,
-        unexpected: Unexpected,
-        forget: Callable[[str], None],
+        kubelet_lock: DirectoryLock,
+        on_defect: DefectHandler,
+        on_retired: Callable[[str], None],
     ) -> None:
         self._registry = registry
-        self._granting = granting
+        self._granting = grants
         self._status = status
         self._kubelet = kubelet
         self._watcher = watcher
-        self._claim = claim
-        self._unexpected = unexpected
-        self._forget = forget
+        self._claim = kubelet_lock
+        self._unexpected = on_defect
+        self._forget = on_retired
         self._offers: dict[str, _Offer] = {}
         self._tasks: asyncio.TaskGroup | None = None
 
     @property
-    def offered(self) -> int:
+    def count(self) -> int:
         """How many resources are offered."""
         return len(self._offers)
 
@@ -125,23 +125,23 @@ class ResourceTasks:
                 if offer.life is not None:
                     offer.life.cancel()
 
-    def add(self, ways: Mapping[str, RegistrationOptions]) -> bool:
+    def add(self, options_by_name: Mapping[str, RegistrationOptions]) -> bool:
         """Offer those resources that are not offered yet, each in its way; none any more once all is to end.
 
         Whether there was one.
         """
         before = len(self._offers)
-        for name, way in ways.items():
+        for name, way in options_by_name.items():
             if self._tasks is not None and name not in self._offers:
                 self._status.add(name)
                 offer = self._offers[name] = _Offer(way)
                 offer.life = self._tasks.create_task(self._live(name, offer), name=name)
         return len(self._offers) > before
 
-    def keep(self, ways: Mapping[str, RegistrationOptions]) -> None:
+    def keep(self, options_by_name: Mapping[str, RegistrationOptions]) -> None:
         """Let those that are offered already stay, in these ways, even if they were about to end."""
-        for name in ways.keys() & self._offers.keys():
-            self._offers[name].want(ways[name], leaving=False)
+        for name in options_by_name.keys() & self._offers.keys():
+            self._offers[name].want(options_by_name[name], leaving=False)
 
     def retire(self, name: str) -> None:
         """End a resource when the kubelet has its last list, unless it is kept after all."""
@@ -154,7 +154,7 @@ class ResourceTasks:
     async def _live(self, name: str, offer: _Offer) -> None:
         """One resource with the kubelet, until it has left."""
         while not offer.leaving:
-            await first(self._kept(name, offer), self._wait_for_change(name, offer))
+            await wait_for_any(self._kept(name, offer), self._wait_for_change(name, offer))
         # Nothing waits between the question and this: whoever wants it back now begins anew.
         del self._offers[name]
         self._forget(name)
@@ -166,24 +166,24 @@ class ResourceTasks:
         """Keep it with the kubelet in its present way, until cancelled."""
 
         def report(phase: Phase, reason: Reason) -> None:
-            self._status.phase(name, phase, reason)
+            self._status.set_phase(name, phase, reason)
 
         def serve() -> AbstractAsyncContextManager[Endpoint]:
             self._claim.acquire()
             return Endpoint.serve(
                 os.path.dirname(self._watcher.path if watcher else self._kubelet.path),
                 name,
-                new_generation(),
+                make_generation(),
                 self._registry,
                 self._granting,
                 options=options,
-                unexpected=self._unexpected,
+                on_defect=self._unexpected,
                 encoder=offer.encoder,
-                watcher=watcher,
+                is_watched=watcher,
             )
 
-        options = Options(pre_start=offer.way.pre_start, preferred=offer.way.preferred)
-        watcher = offer.way.registration == "watcher"
+        options = PluginOptions(has_prestart=offer.way.has_prestart, has_preference=offer.way.has_preference)
+        watcher = offer.way.method == "watcher"
         if watcher:
             await keep_offered(serve, self._watcher.wait_for_event, report)
         else:
@@ -201,7 +201,7 @@ class ResourceTasks:
                 continue
             try:
                 async with asyncio.timeout(FAREWELL_SECONDS):
-                    await self._registry.delivered([name])
+                    await self._registry.wait_until_delivered([name])
             except TimeoutError:
                 log.debug("%s: the kubelet did not take its last list", name)
             if offer.leaving:

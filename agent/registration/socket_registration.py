@@ -17,19 +17,19 @@ from agent.core.backoff import STEADY_SECONDS, Backoff
 from agent.core.reason import NO_REASON, Reason, ReasonCause
 from agent.core.registration_phase import Phase, PhaseListener
 from agent.host.socket_watch import SocketIdentity, SocketWatch
-from agent.kubelet.endpoint import Endpoint, Serve
+from agent.kubelet.endpoint import Endpoint, EndpointFactory
 from agent.kubelet.register import KubeletUnreachable, RefusedByKubelet, register
-from agent.registration.wait_for_any import first
+from agent.registration.wait_for_any import wait_for_any
 
 STREAM_SECONDS = 10.0  # from Register's answer to the first ListAndWatch
 EAGER_SECONDS = 1.0  # so long a socket that refuses connections is tried every EAGER_PAUSE: it will listen soon
 EAGER_PAUSE = 0.015
-SELDOM = Backoff(first=0.1, ceiling=10.0)  # after that
+CONNECT_BACKOFF = Backoff(first=0.1, ceiling=10.0)  # after that
 DOWN_SECONDS = 0.5  # after so long an unreachable kubelet is said to be down
-AGAIN = Backoff(first=1.25, ceiling=60.0)
+REGISTER_BACKOFF = Backoff(first=1.25, ceiling=60.0)
 
 
-async def keep_registered(resource: str, serve: Serve, kubelet: SocketWatch, report: PhaseListener) -> None:
+async def keep_registered(resource: str, serve: EndpointFactory, kubelet: SocketWatch, report: PhaseListener) -> None:
     """Keep a resource registered by `Register`, until cancelled.
 
     Args:
@@ -38,7 +38,7 @@ async def keep_registered(resource: str, serve: Serve, kubelet: SocketWatch, rep
         kubelet: the kubelet's socket.
         report: told each change of phase with its reason.
     """
-    again = AGAIN
+    again = REGISTER_BACKOFF
     before: SocketIdentity | None = None
     while True:
         if kubelet.identity is None:
@@ -51,7 +51,7 @@ async def keep_registered(resource: str, serve: Serve, kubelet: SocketWatch, rep
         try:
             async with serve() as endpoint:
                 lived = await _one_registration(resource, endpoint, identity, kubelet, report, pause=pause)
-                unharmed = endpoint.present
+                unharmed = endpoint.is_present
                 await endpoint.end()
         except TimeoutError as error:
             report(Phase.WAITING, Reason.of(str(error)))
@@ -63,7 +63,7 @@ async def keep_registered(resource: str, serve: Serve, kubelet: SocketWatch, rep
             again = again.reset()
         elif unharmed or again.failures > 1:  # a socket that was removed is made anew at once, but not for ever
             left = begun + lived + pause - asyncio.get_running_loop().time()
-            await first(asyncio.sleep(left), kubelet.wait_for_other(identity))
+            await wait_for_any(asyncio.sleep(left), kubelet.wait_for_other(identity))
 
 
 async def _one_registration(
@@ -81,31 +81,31 @@ async def _one_registration(
     no stream came: for STREAM_SECONDS, or for `pause` when Register failed. A stream counts whatever Register says.
     """
     loop = asyncio.get_running_loop()
-    await endpoint.answers()
+    await endpoint.wait_until_ready()
     report(Phase.REGISTERING, NO_REASON)
-    failure = await first(
+    failure = await wait_for_any(
         _register(resource, endpoint, identity, kubelet, report),
-        endpoint.streams_ended(grace=0.0),
+        endpoint.wait_for_streams_end(grace=0.0),
         kubelet.wait_for_other(identity),
         _removed(endpoint, kubelet),
     )
-    if failure is not None and not endpoint.streams:
+    if failure is not None and not endpoint.stream_count:
         if failure:
             report(Phase.WAITING, failure)
-        await first(
-            endpoint.stream_opened(),
+        await wait_for_any(
+            endpoint.wait_for_stream(),
             kubelet.wait_for_other(identity),
             _removed(endpoint, kubelet),
             seconds=pause if failure else STREAM_SECONDS,
         )
-    if not endpoint.streams or kubelet.identity not in (None, identity):
-        if failure == NO_REASON and endpoint.present and kubelet.identity == identity:
+    if not endpoint.stream_count or kubelet.identity not in (None, identity):
+        if failure == NO_REASON and endpoint.is_present and kubelet.identity == identity:
             nobody = f"the kubelet opened no stream within {STREAM_SECONDS:g} s of Register"
             report(Phase.WAITING, Reason.of(nobody))
         return 0.0
     report(Phase.STREAMING, NO_REASON)
     since = loop.time()
-    await first(endpoint.streams_ended(grace=0.0), kubelet.wait_for_other(identity))
+    await wait_for_any(endpoint.wait_for_streams_end(grace=0.0), kubelet.wait_for_other(identity))
     other = kubelet.identity not in (None, identity)
     report(Phase.WAITING, _lost("another one is there" if other else "its stream ended"))
     return loop.time() - since
@@ -122,7 +122,7 @@ async def _register(
     """
     loop = asyncio.get_running_loop()
     since = loop.time()
-    seldom = SELDOM
+    seldom = CONNECT_BACKOFF
 
     def meant() -> bool:
         kubelet.check()
@@ -131,9 +131,9 @@ async def _register(
     while True:
         if meant():
             try:
-                await register(kubelet.path, endpoint.name, resource, endpoint.options, meant=meant)
+                await register(kubelet.path, endpoint.name, resource, endpoint.options, is_current=meant)
             except KubeletUnreachable as error:
-                if error.sent:
+                if error.was_sent:
                     return _lost(str(error))
                 if loop.time() - since >= DOWN_SECONDS:
                     report(Phase.WAITING, _lost(f"{kubelet.path} {error}"))
@@ -147,12 +147,12 @@ async def _register(
             await asyncio.sleep(EAGER_PAUSE)
             continue
         seldom = seldom.failed()
-        await first(asyncio.sleep(seldom.seconds(random.random())), kubelet.wait_for_event())  # noqa: S311  jitter
+        await wait_for_any(asyncio.sleep(seldom.seconds(random.random())), kubelet.wait_for_event())  # noqa: S311  jitter
 
 
 async def _removed(endpoint: Endpoint, kubelet: SocketWatch) -> None:
     """Return when the endpoint's socket file is gone."""
-    while endpoint.present:
+    while endpoint.is_present:
         await kubelet.wait_for_event()
 
 

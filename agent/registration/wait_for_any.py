@@ -7,7 +7,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 
-async def first(*waits: Coroutine[Any, Any, Any], seconds: float | None = None) -> Any:  # noqa: ANN401
+async def wait_for_any(*waits: Coroutine[Any, Any, Any], seconds: float | None = None) -> Any:  # noqa: ANN401
     """The result of whichever returns first, the others cancelled and gone; None if time is up."""
     tasks = [asyncio.ensure_future(wait) for wait in waits]
     try:

@@ -13,14 +13,16 @@ from typing import Any, Literal
 from agent.core.backoff import STEADY_SECONDS, Backoff
 from agent.core.reason import NO_REASON, Reason, ReasonCause
 from agent.core.registration_phase import Phase, PhaseListener
-from agent.kubelet.endpoint import Endpoint, Serve
-from agent.registration.wait_for_any import first
+from agent.kubelet.endpoint import Endpoint, EndpointFactory
+from agent.registration.wait_for_any import wait_for_any
 
 STREAM_SECONDS = 30.0  # without a stream for so long, the plugin watcher is offered a new socket
-AGAIN = Backoff(first=6.25, ceiling=60.0)  # 5 s at least, its jitter taken off
+OFFER_BACKOFF = Backoff(first=6.25, ceiling=60.0)  # 5 s at least, its jitter taken off
 
 
-async def keep_offered(serve: Serve, stirred: Callable[[], Coroutine[Any, Any, None]], report: PhaseListener) -> None:
+async def keep_offered(
+    serve: EndpointFactory, wait_for_event: Callable[[], Coroutine[Any, Any, None]], report: PhaseListener
+) -> None:
     """Keep a resource's socket in the plugin watcher's directory, until cancelled.
 
     The kubelet registers what it finds there, again after its own restart; only when that does not happen, or the
@@ -28,15 +30,15 @@ async def keep_offered(serve: Serve, stirred: Callable[[], Coroutine[Any, Any, N
 
     Args:
         serve: makes a fresh endpoint in the watcher's directory.
-        stirred: returns at the next event in that directory.
+        wait_for_event: returns at the next event in that directory.
         report: told each change of phase with its reason.
     """
-    again = AGAIN
+    again = OFFER_BACKOFF
     while True:
         try:
             async with serve() as endpoint:
-                lived = await _one_offer(endpoint, stirred, report)
-                unharmed = endpoint.present
+                lived = await _one_offer(endpoint, wait_for_event, report)
+                unharmed = endpoint.is_present
                 await endpoint.end()
         except TimeoutError as error:
             report(Phase.WAITING, Reason.of(str(error)))
@@ -53,7 +55,7 @@ async def keep_offered(serve: Serve, stirred: Callable[[], Coroutine[Any, Any, N
         if not unharmed and again.failures == 1:  # a socket that was removed is made anew at once, but not for ever
             continue
         pause = asyncio.sleep(again.seconds(random.random()))  # noqa: S311  jitter
-        await (pause if there else first(pause, stirred()))
+        await (pause if there else wait_for_any(pause, wait_for_event()))
 
 
 async def _one_offer(
@@ -61,40 +63,40 @@ async def _one_offer(
 ) -> float:
     """Offer one socket for as long as it is of use; how many seconds its last stream lived."""
     loop = asyncio.get_running_loop()
-    await endpoint.answers()
+    await endpoint.wait_until_ready()
 
     async def gone() -> Literal[False]:
-        while endpoint.present:
+        while endpoint.is_present:
             await stirred()
         return False
 
     report(Phase.REGISTERING, NO_REASON)
     lived = 0.0
     while True:
-        outcome = await first(_opened(endpoint), _refusal(endpoint), gone(), seconds=STREAM_SECONDS)
-        if outcome is not True and not endpoint.streams:
+        outcome = await wait_for_any(_opened(endpoint), _refusal(endpoint), gone(), seconds=STREAM_SECONDS)
+        if outcome is not True and not endpoint.stream_count:
             if isinstance(outcome, str):
                 report(Phase.WAITING, Reason(ReasonCause.REFUSED, outcome))
-            elif endpoint.present:
+            elif endpoint.is_present:
                 report(Phase.WAITING, Reason(ReasonCause.KUBELET, f"nobody came for {endpoint.path}"))
             return lived
         report(Phase.STREAMING, NO_REASON)
         since = loop.time()
-        await first(endpoint.streams_ended(grace=0.0), gone())
+        await wait_for_any(endpoint.wait_for_streams_end(grace=0.0), gone())
         lived = loop.time() - since
-        if not endpoint.present:
+        if not endpoint.is_present:
             return lived
         report(Phase.WAITING, Reason(ReasonCause.KUBELET, "its stream ended"))
 
 
 async def _opened(endpoint: Endpoint) -> bool:
-    await endpoint.stream_opened()
+    await endpoint.wait_for_stream()
     return True
 
 
 async def _refusal(endpoint: Endpoint) -> str:
     """The text with which the plugin watcher refused the endpoint."""
     while True:
-        registered, error = await endpoint.notified()
+        registered, error = await endpoint.wait_for_verdict()
         if not registered:
             return error or "without a reason"

@@ -32,7 +32,7 @@ AGAIN_SECONDS = 5.0  # between two tries to write what could not be written
 
 _NONE: Mapping[str, Candidate] = {}  # always the same, as it is compared by identity
 
-Faults: TypeAlias = Mapping[str, Mapping[str, str]]  # why a device has no spec, by resource and key
+SpecFaults: TypeAlias = Mapping[str, Mapping[str, str]]  # why a device has no spec, by resource and key
 
 
 class _Spec(MutableStruct):
@@ -65,7 +65,7 @@ class _Now(NamedTuple):
                 spec = specs[one.entry]
                 if spec.via and not one.reason:
                     name = one.ids[0] if one.ids else one.device.name
-                    yield DeviceRequest(make_device(one, name, self.slots), (), one, spec, known=False)
+                    yield DeviceRequest(make_device(one, name, self.slots), (), one, spec, has_own_id=False)
             return
         for device in self.snapshot.devices:
             found = self.found.get(device.key)
@@ -79,7 +79,7 @@ class _Now(NamedTuple):
         return (device for device in self.snapshot.devices if self.held is None or self.held.is_held(device))
 
 
-class Kept:
+class KeptNames:
     """Names of files that stay, which may become others while somebody goes by them."""
 
     def __init__(self) -> None:
@@ -98,70 +98,70 @@ class GeneratedSpecs:
         stirred: called when there is something to be renewed that no list tells of.
     """
 
-    def __init__(self, root: Root, owner: str, specs: SpecDirectories, stirred: Callable[[], None]) -> None:
+    def __init__(self, root: Root, owner: str, specs: SpecDirectories, on_change: Callable[[], None]) -> None:
         self._files = SpecFiles(root, specs.directories[-1], owner) if specs.directories else None
         self._making = SpecBuilder(root, specs, self._files)
-        self._stirred = stirred
+        self._stirred = on_change
         self._of: dict[str, _Spec] = {}
         self._there: frozenset[str] = frozenset()  # files of ours, resources of which there is none included
         self._swept: frozenset[str] | None = None  # the resources that there were at the last sweep
         self._sweeping: asyncio.Future[tuple[str, ...]] | None = None
-        self._kept = Kept()
-        self.next_at: float | None = None
+        self._kept = KeptNames()
+        self.retry_at: float | None = None
 
     @property
     def directory(self) -> str:
         """Where they are; empty where there is no such directory."""
         return self._files.directory if self._files else ""
 
-    def touched(self) -> None:
+    def mark_all_dirty(self) -> None:
         """Say that somebody may have changed files of ours."""
         for spec in self._of.values():
             spec.basis = ()
         self._swept = None
         self._stirred()
 
-    async def renew(
-        self, assembly: DeviceLists, specs: Sequence[ResourceSpec], offers: ResourceCandidates, held: HeldIds
-    ) -> Faults:
+    async def refresh(
+        self, lists: DeviceLists, specs: Sequence[ResourceSpec], offers: ResourceCandidates, held_ids: HeldIds
+    ) -> SpecFaults:
         """Have all specs say what those lists need, and why some devices have none."""
         loop = asyncio.get_running_loop()
-        if self.next_at is not None and loop.time() >= self.next_at:
+        if self.retry_at is not None and loop.time() >= self.retry_at:
             for spec in self._of.values():
                 spec.basis = () if spec.done.faults else spec.basis
-        self.next_at = None
+        self.retry_at = None
         vias = {spec.name for spec in specs if spec.via}
         swept = self._files is None or (self._swept is not None and self._sweeping is None)
         if not vias and not self._of and not self._there and swept:
             return {}  # as with most agents
         own = {spec.name: spec for spec in specs if not spec.is_addition}
-        await self._sweep(assembly)
+        await self._sweep(lists)
         begun: list[asyncio.Future[WrittenSpec]] = []
-        for resource, written in assembly.written_names.items():
+        for resource, written in lists.written_names.items():
             if (written or resource) in vias:
                 slots, found = own[written or resource].slots, offers.get((resource, written), _NONE)
-                now = _Now(assembly.lists[resource], found, slots.count if slots else None)
+                now = _Now(lists.lists[resource], found, slots.count if slots else None)
                 begun += self._begin(resource, now, specs)
-        for resource, snapshot in assembly.lists.items():
-            if (assembly.written_names.get(resource) or resource) not in vias and self._has(resource):
-                begun += self._begin(resource, _Now(snapshot, _NONE, held=held), specs)
+        for resource, snapshot in lists.lists.items():
+            if (lists.written_names.get(resource) or resource) not in vias and self._has(resource):
+                begun += self._begin(resource, _Now(snapshot, _NONE, held=held_ids), specs)
         if begun:
             await asyncio.wait(begun, timeout=ANSWER_SECONDS)
         faults = {resource: self._ended(resource) for resource in self._of}
-        for resource in self._of.keys() - assembly.lists.keys():
+        for resource in self._of.keys() - lists.lists.keys():
             del self._of[resource]
         if any(faults.values()):
-            self.next_at = loop.time() + AGAIN_SECONDS
+            self.retry_at = loop.time() + AGAIN_SECONDS
         return {resource: why for resource, why in faults.items() if why}
 
-    def missing(self, resource: str, device: Device, edits: Edits) -> str:
+    def find_fault(self, resource: str, device: Device, edits: Edits) -> str:
         """Why a runtime would not find a device's spec, or one that says something else; empty if it does."""
         name, spec = make_device_name(resource, device.id), self._of.get(resource)
         if spec is None or self._files is None or name not in spec.done.edits:
             return f"{name} is in no CDI spec yet"
         if spec.done.edits[name] != edits:
-            said = {other: each for other, each in spec.done.said.items() if other != name}
-            spec.done = spec.done._replace(said=said)  # it is read again
+            said = {other: each for other, each in spec.done.devices.items() if other != name}
+            spec.done = spec.done._replace(devices=said)  # it is read again
             return f"{name}: its CDI spec is of something that has changed since"
         if self._files.read_version(make_file_name(resource)) != spec.done.version:
             return f"{name}: its CDI spec {self._files.get_path(make_file_name(resource))} was changed by somebody else"
@@ -202,10 +202,14 @@ class GeneratedSpecs:
             return []
         spec.basis, spec.late = basis, False
         wanted = {make_device_name(resource, one.device.id): one for one in now.asked(specs)}
-        known = {name: said for name, one in wanted.items() if (said := spec.done.said.get(name)) and said.is_of(one)}
+        known = {
+            name: said for name, one in wanted.items() if (said := spec.done.devices.get(name)) and said.matches(one)
+        }
         asked = {name: one for name, one in wanted.items() if name not in known}
         listed = frozenset(make_device_name(resource, device.id) for device in now.kept())
-        spec.renewing = start_in_thread(self._making.make, SpecInputs(resource, known, asked, listed | wanted.keys()))
+        spec.renewing = start_in_thread(
+            self._making.build_spec, SpecInputs(resource, known, asked, listed | wanted.keys())
+        )
         spec.renewing.add_done_callback(lambda _: self._stirred() if spec.late else None)
         return [spec.renewing]
 
@@ -222,7 +226,9 @@ class GeneratedSpecs:
         return {"": f"its CDI spec: the host did not answer within {ANSWER_SECONDS:g} s"}
 
 
-def with_faults(offers: ResourceCandidates, faults: Faults, specs: Sequence[ResourceSpec]) -> ResourceCandidates:
+def add_spec_faults(
+    offers: ResourceCandidates, faults: SpecFaults, specs: Sequence[ResourceSpec]
+) -> ResourceCandidates:
     """Candidates, those without a spec that have to have one with that as their fault."""
     changed = dict(offers)
     for (resource, written), candidates in offers.items():

@@ -19,12 +19,12 @@ from agent.reread import DeviceRequest, reread_devices
 class SpecDevice(NamedTuple):
     """What a device has in its spec, and what that was made of."""
 
-    asked: DeviceRequest
+    request: DeviceRequest
     edits: Edits
 
-    def is_of(self, other: DeviceRequest) -> bool:
+    def matches(self, other: DeviceRequest) -> bool:
         """Whether nothing of it was looked at again."""
-        mine = self.asked
+        mine = self.request
         return mine.candidate is other.candidate and mine.spec is other.spec and mine.device.id == other.device.id
 
 
@@ -35,15 +35,15 @@ class SpecInputs(NamedTuple):
     """
 
     resource: str
-    known: Mapping[str, SpecDevice]
-    asked: Mapping[str, DeviceRequest]
-    listed: frozenset[str]
+    unchanged_devices: Mapping[str, SpecDevice]
+    requests: Mapping[str, DeviceRequest]
+    listed_names: frozenset[str]
 
 
 class WrittenSpec(NamedTuple):
     """What a spec says now, by the full names of its devices; why it lacks some, by key; how its file is known."""
 
-    said: Mapping[str, SpecDevice]
+    devices: Mapping[str, SpecDevice]
     edits: Mapping[str, Edits]
     faults: Mapping[str, str]
     version: tuple[int, ...] = ()
@@ -60,19 +60,21 @@ class SpecBuilder:
         self._specs = specs
         self._files = files
 
-    def make(self, plan: SpecInputs) -> WrittenSpec:
+    def build_spec(self, inputs: SpecInputs) -> WrittenSpec:
         """Read what has to be, and write what has changed."""
-        said, faults = self._read(plan)
-        keys = {one.device.key for one in plan.asked.values()} | {one.asked.device.key for one in plan.known.values()}
+        said, faults = self._read(inputs)
+        keys = {one.device.key for one in inputs.requests.values()} | {
+            one.request.device.key for one in inputs.unchanged_devices.values()
+        }
         if self._files is None:
             return WrittenSpec(said, {}, dict.fromkeys(keys, "its CDI spec: paths.cdi names no directory for it"))
-        name = make_file_name(plan.resource)
+        name = make_file_name(inputs.resource)
         try:
             former = parse_spec(self._files.read(name) or b"", self._files.owner) or {}
-            edits = {one: former[one] for one in former if one in plan.listed} | {
+            edits = {one: former[one] for one in former if one in inputs.listed_names} | {
                 one: each.edits for one, each in said.items()
             }
-            data = render_spec(build_spec(plan.resource, edits), self._files.owner) if edits else None
+            data = render_spec(build_spec(inputs.resource, edits), self._files.owner) if edits else None
             self._files.put(name, data)
         except OSError as error:
             why = os.strerror(error.errno) if error.errno else error.strerror
@@ -81,13 +83,13 @@ class SpecBuilder:
         specs = self._specs.read(self._root)
         for one, each in said.items():
             if isinstance(found := specs.find_file(one), Absent):
-                faults[each.asked.device.key] = f"its CDI spec: {one} {found.reason}"
+                faults[each.request.device.key] = f"its CDI spec: {one} {found.reason}"
         return WrittenSpec(said, edits, faults, self._files.read_version(name))
 
     def _read(self, plan: SpecInputs) -> tuple[dict[str, SpecDevice], dict[str, str]]:
         """What each device has, and why that cannot be said of some, by key."""
-        said, faults = dict(plan.known), dict[str, str]()
-        asked = list(plan.asked.items())
+        said, faults = dict(plan.unchanged_devices), dict[str, str]()
+        asked = list(plan.requests.items())
         read = reread_devices(self._root, [one for _, one in asked], self._specs)
         for (name, one), chosen in zip(asked, read, strict=True):
             try:

@@ -14,7 +14,7 @@ import os
 import stat
 
 from agent.core.struct import replace
-from agent.state.state_format import SavedState, Writer, from_json, rebooted
+from agent.state.state_format import SavedState, StateWriter, parse_state, rebooted
 
 FILE = "state.json"
 SIZE_LIMIT = 64 * 1024 * 1024  # bytes; a hundred times what 10,000 devices take
@@ -23,7 +23,7 @@ LAST_WRITE_SECONDS = 2.0  # how long the way out may wait for a disk
 log = logging.getLogger(__name__)
 
 
-def load(directory: str, boot: str = "") -> SavedState:
+def load_state(directory: str, boot: str = "") -> SavedState:
     """The state of the agent's last life. `boot` is this one: what counts from boot on does not outlast it."""
     path = os.path.join(directory, FILE)
     try:
@@ -39,14 +39,17 @@ def load(directory: str, boot: str = "") -> SavedState:
     try:
         if len(text) > SIZE_LIMIT:
             raise ValueError(f"more than {SIZE_LIMIT} bytes")
-        state = from_json(json.loads(text))
+        state = parse_state(json.loads(text))
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         log.warning("state: %s is not as this version writes it (%r): starting without it", path, error)
         return SavedState()
-    if state.boot == boot:
+    if state.boot_id == boot:
         return state
     return replace(
-        state, lists=rebooted(state.lists), memory=replace(state.memory, counted={}, cleared={}, well={}), boot=boot
+        state,
+        lists=rebooted(state.lists),
+        saved_checks=replace(state.saved_checks, counted={}, cleared={}, well={}),
+        boot_id=boot,
     )
 
 
@@ -63,7 +66,7 @@ class StateFile:
         self.path = os.path.join(directory, FILE)
         self._wanted: SavedState | None = None
         self._written = ""
-        self._writer = Writer()
+        self._writer = StateWriter()
         self._changed = asyncio.Event()
         self.fault = ""
         self._tried: SavedState | None = None  # what was written last, or could not be
@@ -74,7 +77,7 @@ class StateFile:
         self._wanted = state
         self._changed.set()
 
-    async def saved(self) -> bool:
+    async def wait_until_saved(self) -> bool:
         """Return when what was saved last is written, or cannot be; whether it is."""
         while self._tried is not self._wanted:
             await self._progress.wait()
@@ -115,7 +118,7 @@ class StateFile:
         import aiofiles.os  # the first lists need not wait for it
 
         path = self.path
-        text = await asyncio.to_thread(self._writer.text, state)
+        text = await asyncio.to_thread(self._writer.format_state, state)
         if text == self._written:
             self._well()
             return

@@ -19,7 +19,7 @@ from agent.core.reason import Reason
 from agent.core.struct import Struct, field, replace
 
 VERSION = 1
-NOT_SEEN = Reason.of("not seen since the agent started")
+NOT_FOUND_YET = Reason.of("not seen since the agent started")
 _ID = re.compile(rf"[A-Za-z0-9_.:@-]{{1,{ID_LIMIT}}}")
 _SHARES_LIMIT = 1_000_000
 
@@ -35,28 +35,32 @@ class SavedState(Struct):
     """
 
     lists: Mapping[str, DeviceList] = field(default_factory=dict)
-    held: frozenset[str] = frozenset()
-    fanned: Mapping[str, str] = field(default_factory=dict)
-    memory: SavedChecks = field(default_factory=SavedChecks)
-    boot: str = ""
-    drained: DrainSet = field(default_factory=DrainSet)
+    held_ids: frozenset[str] = frozenset()
+    generated_names: Mapping[str, str] = field(default_factory=dict)
+    saved_checks: SavedChecks = field(default_factory=SavedChecks)
+    boot_id: str = ""
+    drain_set: DrainSet = field(default_factory=DrainSet)
 
 
-class Writer:
+class StateWriter:
     """The text of a state; a list in which nothing of what is remembered has changed is not written anew."""
 
     def __init__(self) -> None:
         self._lists: dict[str, tuple[DeviceList, str]] = {}
 
-    def text(self, state: SavedState) -> str:
+    def format_state(self, state: SavedState) -> str:
         """As the file has it, a line for each resource."""
         self._lists = {name: self._list(name, snapshot) for name, snapshot in state.lists.items()}
         lists = ",\n".join(f" {json.dumps(name)}: {text}" for name, (_, text) in self._lists.items())
-        memory = state.memory
-        said = {"fanned": dict(sorted(state.fanned.items())), "held": sorted(state.held), "failing": memory.failing}
-        said |= {"boot": state.boot, "latched": memory.latched, "counted": memory.counted, "cleared": memory.cleared}
+        memory = state.saved_checks
+        said = {
+            "fanned": dict(sorted(state.generated_names.items())),
+            "held": sorted(state.held_ids),
+            "failing": memory.failing,
+        }
+        said |= {"boot": state.boot_id, "latched": memory.latched, "counted": memory.counted, "cleared": memory.cleared}
         said |= {"well": {entry: sorted(places) for entry, places in memory.well.items()}}
-        said |= {"drained": {"places": state.drained.places, "resources": state.drained.resources}}
+        said |= {"drained": {"places": state.drain_set.places, "resources": state.drain_set.resources}}
         others = ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in said.items())
         return f'{{"version": {VERSION},\n"lists": {{\n{lists}\n}},\n{others}}}\n'
 
@@ -101,7 +105,7 @@ def _grouped(device: Device) -> dict[str, object]:
     }
 
 
-def from_json(content: Any) -> SavedState:  # noqa: ANN401  JSON is anything
+def parse_state(content: Any) -> SavedState:  # noqa: ANN401  JSON is anything
     """The state that a file says.
 
     Raises:
@@ -190,7 +194,7 @@ def _device(entry: Any) -> Device:  # noqa: ANN401  JSON is anything
         location=_typed(entry["place"], str),
         key=_typed(entry["key"], str),
         health=Health.UNHEALTHY,
-        reason=NOT_SEEN,
+        reason=NOT_FOUND_YET,
         numa=numa,
         shares=shares,
         first_share=first,

@@ -50,22 +50,22 @@ class Status:
 
     def __init__(
         self,
-        counts: Counters | None = None,
-        holders: Callable[[], Holders] = dict,
-        checks: Callable[[str], frozenset[str]] = lambda _: frozenset(),
-        evidence: Callable[[Transition, str], str] = lambda _change, _check: "",
+        counters: Counters | None = None,
+        get_holders: Callable[[], Holders] = dict,
+        list_checks: Callable[[str], frozenset[str]] = lambda _: frozenset(),
+        find_evidence: Callable[[Transition, str], str] = lambda _change, _check: "",
     ) -> None:
         """`holders` says which containers hold what, as far as that is known; `checks` which ones a resource has;
         `evidence` on which line of the kernel log one rests that made a device what it is.
         """
-        self._counts = counts or Counters()
-        self._holders = holders
-        self._checks = checks
-        self._evidence = evidence
+        self._counts = counters or Counters()
+        self._holders = get_holders
+        self._checks = list_checks
+        self._evidence = find_evidence
         self.resources: dict[str, ResourceState] = {}
         self._arriving: set[str] = set()  # those on their first way to the kubelet
         self.lists: Mapping[str, DeviceList] = {}
-        self.notice = self.without = self.doing = ""
+        self.notice = self.ignored_files = self.activity = ""
         self._down = ""  # since when the kubelet is, as the clock said
         self._ready = False
         self._complaints: dict[str, Reason] = {}
@@ -74,7 +74,7 @@ class Status:
         self.history = History()
         self._silent: dict[str, WithheldTopology] = {}
         self._changed = asyncio.Event()
-        self.told_ready = asyncio.Event()
+        self.ready_sent = asyncio.Event()
 
     def add(self, resource: str) -> None:
         """A resource begins to be served."""
@@ -90,7 +90,7 @@ class Status:
         self._silent.pop(resource, None)
         self._stir()
 
-    def phase(self, resource: str, phase: Phase, reason: Reason) -> None:
+    def set_phase(self, resource: str, phase: Phase, reason: Reason) -> None:
         """A registration went on, or fell back."""
         old = self.resources.get(resource)
         new = ResourceState(phase, reason, time.monotonic())
@@ -115,12 +115,12 @@ class Status:
         self._kubelet()
         self._stir()
 
-    def published(self, before: Mapping[str, DeviceList], assembly: DeviceLists, *, first: bool) -> None:
+    def record_lists(self, previous_lists: Mapping[str, DeviceList], lists: DeviceLists, *, is_first: bool) -> None:
         """New lists are out; the `first` of a life are no transitions."""
-        self.lists = assembly.lists
-        if not first:
-            for name, after in assembly.lists.items():
-                if (old := before.get(name, DeviceList(name))) is not after:
+        self.lists = lists.lists
+        if not is_first:
+            for name, after in lists.lists.items():
+                if (old := previous_lists.get(name, DeviceList(name))) is not after:
                     changes = list(find_transitions(old, after))
                     told = self._told(changes)
                     self.history.record(changes, time.monotonic())
@@ -139,13 +139,13 @@ class Status:
         checks = self._checks(changes[0].resource)
         told = []
         for one in changes:
-            since = self.history.since(one.resource, one.id)
+            since = self.history.find_change_time(one.resource, one.id)
             check = one.check if one.check in checks else ""
             why = self._evidence(one, check) if check else ""
             told.append(LoggedTransition(one, "" if since is None else _wall(since), check, why))
         return told
 
-    def expected(self, missing: Mapping[str, str]) -> None:
+    def set_missing(self, missing: Mapping[str, str]) -> None:
         """Which resources have fewer devices than expected, with what there is; each is said once."""
         for name, said in missing.items():
             if self.missing.get(name) != said:
@@ -154,9 +154,9 @@ class Status:
             log.info("%s: as many devices there as expected", name)
         self.missing = dict(missing)
 
-    def silenced(self, silences: Mapping[str, WithheldTopology | None]) -> None:
+    def set_withheld_topologies(self, topologies: Mapping[str, WithheldTopology | None]) -> None:
         """Of which of these resources no NUMA node is told although some devices have one; each is said once."""
-        for name, silence in silences.items():
+        for name, silence in topologies.items():
             if silence is None:
                 if self._silent.pop(name, None):
                     log.info("%s: the NUMA nodes of its devices are told again", name)
@@ -164,32 +164,32 @@ class Status:
                 self._silent[name] = silence
                 log.warning("%s: %s", name, escape(silence.text))
 
-    def ready(self) -> None:
+    def set_ready(self) -> None:
         """Everything that should listen does."""
         self._ready = True
         self._stir()
-        log.log(NOTICE, "agent: starting → ready: %s", self.line(), extra=fields(MessageId.READY))
+        log.log(NOTICE, "agent: starting → ready: %s", self.format_line(), extra=fields(MessageId.READY))
 
     @property
-    def settled(self) -> bool:
+    def has_started(self) -> bool:
         """Whether every resource has left its first phase: it is registered, or waits for a reason that is known."""
         return all(state.reason.cause is not ReasonCause.STARTING for state in self.resources.values())
 
     @property
-    def change(self) -> asyncio.Event:
+    def change_event(self) -> asyncio.Event:
         """What is set at the next change of anything said here."""
         return self._changed
 
-    async def changed(self) -> None:
+    async def wait_for_change(self) -> None:
         """Return at the next change of anything said here."""
         await self._changed.wait()
 
-    async def arrived(self) -> None:
+    async def wait_for_arrival(self) -> None:
         """Return when every resource has come to the kubelet, or is known to wait for something."""
         while self._arriving:
-            await self.changed()
+            await self.wait_for_change()
 
-    def say(self, notice: str) -> None:
+    def set_notice(self, notice: str) -> None:
         """Put something into the status line that stays until it is replaced."""
         self.notice = notice
         self._stir()
@@ -198,14 +198,19 @@ class Status:
         self._changed.set()
         self._changed = asyncio.Event()
 
-    def line(self) -> str:
+    def format_line(self) -> str:
         """The status in one line, as `systemctl status` shows it."""
         total = sum(snapshot.id_count for snapshot in self.lists.values())
         healthy = sum(snapshot.count_ids(Health.HEALTHY) for snapshot in self.lists.values())
         devices = f"{format_count(total, 'device')}, all Healthy"
         if healthy < total:
             devices = f"{healthy:,} of {format_count(total, 'device')} Healthy: {self._first_unhealthy()}"
-        parts = (f"{self._served()}, {devices if total else 'no devices'}", self._waiting(), self.without, self.notice)
+        parts = (
+            f"{self._served()}, {devices if total else 'no devices'}",
+            self._waiting(),
+            self.ignored_files,
+            self.notice,
+        )
         return "; ".join(filter(None, parts))
 
     def _served(self) -> str:
@@ -240,18 +245,18 @@ class Status:
         ]
         return shorten(escape(min(found, key=itemgetter(0))[1]), REASON_LIMIT) if found else ""
 
-    async def tell_systemd(self) -> None:
+    async def update_systemd(self) -> None:
         """Keep systemd's status line and READY true, until cancelled."""
         said = ""
         while True:
-            line = self.line()
-            if self._ready and not self.told_ready.is_set():
+            line = self.format_line()
+            if self._ready and not self.ready_sent.is_set():
                 systemd.notify(READY=1, STATUS=line)
-                self.told_ready.set()
+                self.ready_sent.set()
             elif line != said:
-                systemd.notify(STATUS=line if self._ready else f"starting: {self.doing or line}")
+                systemd.notify(STATUS=line if self._ready else f"starting: {self.activity or line}")
             said = line
-            await self.changed()
+            await self.wait_for_change()
 
     def _kubelet(self) -> None:
         """Say once that the kubelet went or came, when the last resource loses it or the last has it again.
@@ -287,7 +292,7 @@ class Status:
             self.kubelet = KubeletState(up=False, since=now, reason=reason, restarts=before.restarts)
 
 
-async def heartbeat() -> None:
+async def send_heartbeats() -> None:
     """Tell systemd that the event loop is alive, as often as it wants to know; returns if it does not."""
     every = systemd.read_watchdog_seconds()
     while every:

@@ -20,7 +20,7 @@ class History:
     def __init__(self) -> None:
         self._changes: dict[tuple[str, str], tuple[TransitionRecord, ...]] = {}
 
-    def record(self, transitions: Iterable[Transition], now: float) -> None:
+    def record(self, transitions: Iterable[Transition], time: float) -> None:
         """Remember what changed at that monotonic time."""
         for one in transitions:
             name = one.resource, one.id
@@ -28,11 +28,11 @@ class History:
             kept = before[1 - CHANGES :]
             if len(kept) < len(before) and not any(map(_turned, kept)) and _turned(before[0]):
                 kept = (before[0], *kept[1:])  # since when it is as it is, however often its reason changed since
-            self._changes[name] = (*kept, TransitionRecord(now, one.old_health, one.new_health, one.reason, one.check))
+            self._changes[name] = (*kept, TransitionRecord(time, one.old_health, one.new_health, one.reason, one.check))
         for name in list(islice(self._changes, max(0, len(self._changes) - DEVICES))):
             del self._changes[name]
 
-    def since(self, resource: str, id: str) -> float | None:  # noqa: A002  the API's own word
+    def find_change_time(self, resource: str, id: str) -> float | None:  # noqa: A002  the API's own word
         """Since when a device has the health it has; none if it has not changed since the agent started."""
         changes = self._changes.get((resource, id), ())
         return next((one.time for one in reversed(changes) if _turned(one)), None)

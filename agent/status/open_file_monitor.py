@@ -16,7 +16,7 @@ class OpenFileMonitor:
     def __init__(self) -> None:
         self._crowded = ""
 
-    def look(self) -> str:
+    def check(self) -> str:
         """That there is little, in words; empty if there is enough."""
         before, self._crowded = self._crowded, open_files.describe_shortage()
         if self._crowded and not before:
@@ -25,8 +25,8 @@ class OpenFileMonitor:
             log.info("open files: there is room again")
         return self._crowded
 
-    async def run(self, every: float) -> None:
+    async def run(self, interval_s: float) -> None:
         """Look so often, until cancelled: nothing tells of it."""
         while True:
-            self.look()
-            await asyncio.sleep(every)
+            self.check()
+            await asyncio.sleep(interval_s)

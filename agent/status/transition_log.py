@@ -26,15 +26,15 @@ class LoggedTransition(NamedTuple):
     evidence: str = ""
 
 
-def log_transitions(told: Sequence[LoggedTransition], holders: Callable[[], Holders]) -> None:
+def log_transitions(transitions: Sequence[LoggedTransition], get_holders: Callable[[], Holders]) -> None:
     """Log transitions of one resource; more at once than a person reads are one line."""
-    if len(told) > MAX_TRANSITION_LINES:
-        _at_once([one.change for one in told])
+    if len(transitions) > MAX_TRANSITION_LINES:
+        _at_once([one.change for one in transitions])
         return
-    for one in told:
+    for one in transitions:
         change = one.change
         touched = (change.is_blip or change.new_health is Health.UNHEALTHY) and change.old_health is Health.HEALTHY
-        pods = _pods(change, holders()) if touched else ()
+        pods = _pods(change, get_holders()) if touched else ()
         held = f" (held by {', '.join(pods)})" if pods else ""
         log.log(
             logging.WARNING if pods else _level(change),

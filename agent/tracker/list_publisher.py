@@ -16,7 +16,7 @@ from agent.core.lists.missing_members import forget_missing_members
 from agent.core.lists.resource_names import GeneratedName, ResourceCandidates, map_names_to_entries
 from agent.core.struct import replace
 from agent.registry import Registry
-from agent.specs.generated_specs import GeneratedSpecs, with_faults
+from agent.specs.generated_specs import GeneratedSpecs, add_spec_faults
 
 DELIVERY_SECONDS = 1.0  # how long a list that lost a device may take before the list that gains it goes out anyway
 
@@ -100,7 +100,7 @@ class ListPublisher:
                 return
             try:
                 async with asyncio.timeout(DELIVERY_SECONDS):
-                    await self._registry.delivered(changed)
+                    await self._registry.wait_until_delivered(changed)
             except TimeoutError:
                 log.warning("%s: a list is not taken by the kubelet; going on", ", ".join(changed))
 
@@ -112,8 +112,8 @@ class ListPublisher:
         made = self._assemble(look, specs, offers, held)
         if self._own_specs is None:
             return made
-        faults = await self._own_specs.renew(made, specs, offers, HeldIds(held))
-        return self._assemble(look, specs, with_faults(offers, faults, specs), self._held()) if faults else made
+        faults = await self._own_specs.refresh(made, specs, offers, HeldIds(held))
+        return self._assemble(look, specs, add_spec_faults(offers, faults, specs), self._held()) if faults else made
 
     def _assemble(
         self, look: Inventory, specs: Sequence[ResourceSpec], offers: ResourceCandidates, held: frozenset[str]

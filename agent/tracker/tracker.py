@@ -192,7 +192,7 @@ class Tracker:
         """What was counted here and by all others."""
         self._counts.events[KERNEL_LOG] = self._hearing.lines
         self._counts.overruns[KERNEL_LOG] = self._hearing.overruns
-        return self._counts.tally(self._checking.answers)
+        return self._counts.build_values(self._checking.answers)
 
     @property
     def drained(self) -> DrainSet:
@@ -269,8 +269,8 @@ class Tracker:
                 swept_at = looked_at if touched.is_full_rescan else swept_at
                 await self._look(touched)
                 if self._preparing:
-                    self._preparing.want(self.look.prepare_requests)
-            own = self._own_specs.next_at if self._own_specs else None
+                    self._preparing.set_requests(self.look.prepare_requests)
+            own = self._own_specs.retry_at if self._own_specs else None
             forget = any(at is not None and loop.time() >= at for at in (self.assembly.next_at, own))
             stirred = reassemble or self._checking.stirred
             if stirred or forget or self.look is not before or self.specs is not specs:
@@ -280,7 +280,7 @@ class Tracker:
 
     def _next(self, swept_at: float) -> float:
         """When there is something to do without a nudge: the sweep, the round of a source, something to forget."""
-        own = self._own_specs.next_at if self._own_specs else None
+        own = self._own_specs.retry_at if self._own_specs else None
         others = (self.assembly.next_at, self._checking.next_at, own)
         return min(swept_at + self._every, self._rounds.next_at, *(at for at in others if at is not None))
 
@@ -304,7 +304,7 @@ class Tracker:
             outcomes=self._preparing.outcomes if self._preparing else None,
             movers=self._movers(wanted),
         )
-        self._counts.looks.observe(time.monotonic() - began)
+        self._counts.look_times.observe(time.monotonic() - began)
         if self._own_specs and self._own_specs.directory and any(spec.via for spec in wanted):
             self.directories |= {self._own_specs.directory}
         self.specs = wanted

@@ -32,7 +32,7 @@ def patient(monkeypatch):
     """No host that runs the tests is so slow that a grant is refused, an error comes before its list for that, or
     lists go out before what they rest on.
     """
-    for deadline in ("DEADLINE_SECONDS", "WRITE_SECONDS", "DELIVERY_SECONDS"):
+    for deadline in ("DEADLINE_SECONDS", "WRITE_SECONDS", "PUBLISH_SECONDS"):
         monkeypatch.setattr(allocation, deadline, 60.0)
     monkeypatch.setattr(generated_specs, "ANSWER_SECONDS", 60.0)
     monkeypatch.setattr(list_publisher, "DELIVERY_SECONDS", 60.0)
@@ -42,8 +42,8 @@ def patient(monkeypatch):
 @pytest.fixture
 def at_once(monkeypatch):
     """What waits before another try waits next to nothing; what is tested is what happens then."""
-    monkeypatch.setattr(socket_registration, "AGAIN", Backoff(first=0.02, ceiling=0.05))
-    monkeypatch.setattr(watcher_registration, "AGAIN", Backoff(first=0.02, ceiling=0.05))
+    monkeypatch.setattr(socket_registration, "REGISTER_BACKOFF", Backoff(first=0.02, ceiling=0.05))
+    monkeypatch.setattr(watcher_registration, "OFFER_BACKOFF", Backoff(first=0.02, ceiling=0.05))
     monkeypatch.setattr(devices_in_use, "POLL_SECONDS", 0.02)
 
 

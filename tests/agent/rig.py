@@ -215,8 +215,8 @@ def _is_other(path: Path) -> bool:
 
 def unseen(agent: Agent) -> None:
     """From now on nobody tells the agent what comes and goes on the machine."""
-    agent.parts.nodes.watch(())
-    agent.parts.nodes.watch = lambda _directories: None  # it would, whenever lists are told
+    agent.parts.path_watch.watch(())
+    agent.parts.path_watch.watch = lambda _directories: None  # it would, whenever lists are told
 
 
 def phases(agent: Agent) -> dict[str, Phase]:

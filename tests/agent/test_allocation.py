@@ -122,8 +122,8 @@ async def test_one_that_the_kubelet_gives_up_is_no_defect(node, stuck):
     waiting = asyncio.create_task(ask(node, ["foo0"]))
     await node.until(lambda: stuck.begun)
     waiting.cancel()
-    await node.until(lambda: node.running.counts.allocations[FOO, "cancelled"] == 1)
-    assert node.running.counts.allocations[FOO, "defect"] == 0
+    await node.until(lambda: node.running.counters.allocations[FOO, "cancelled"] == 1)
+    assert node.running.counters.allocations[FOO, "defect"] == 0
 
 
 async def test_many_that_are_stuck_cost_one_thread_and_delay_no_other(node, stuck, monkeypatch):  # 52
@@ -181,8 +181,8 @@ async def test_gone_is_told_before_it_is_refused_whatever_was_told_just_before(n
     node.unplug("foo0")
     with pytest.raises(GrantRefusedError, match="foo0"):
         await node.running.allocation.allocate(FOO, ["foo0"])
-    assert node.running.registry.current(FOO).count_ids(Health.UNHEALTHY) == 1
-    told = asyncio.ensure_future(node.running.registry.delivered([FOO]))
+    assert node.running.registry.get_list(FOO).count_ids(Health.UNHEALTHY) == 1
+    told = asyncio.ensure_future(node.running.registry.wait_until_delivered([FOO]))
     await asyncio.sleep(0)
     assert told.done()
 

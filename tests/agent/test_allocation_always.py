@@ -17,7 +17,7 @@ from agent.core.inventory.dirty_set import ALL_DIRTY
 from agent.core.inventory.inventory import Inventory
 from agent.core.lists.build_lists import build_lists
 from agent.host.cdi_specs import SpecDirectories
-from agent.kubelet.allocate_response import ready_answer
+from agent.kubelet.allocate_response import encode_allocate_response
 from agent.registry import Registry
 from agent.tracker.look_thread import run_look
 from tests.tree import Tree
@@ -59,10 +59,10 @@ class Machine:
             self.registry,
             self,
             self.asked.extend,
-            cdi=SpecDirectories(),
-            own_specs=None,
-            devinfo=None,
-            held=(),
+            spec_directories=SpecDirectories(),
+            generated_specs=None,
+            devinfo_writer=None,
+            confirmed_ids=(),
         )
         for number in range(4):
             self.plug("foo", number)
@@ -118,7 +118,7 @@ class Machine:
         self.see()
 
     def healthy(self, resource):
-        devices = self.registry.current(resource).devices
+        devices = self.registry.get_list(resource).devices
         return [id for device in devices if device.health.value == "Healthy" for id in device.list_ids()]  # noqa: A001
 
 
@@ -187,7 +187,7 @@ async def play(machine, steps):
     for resource in (FOO, BAR):
         for id in machine.healthy(resource):  # noqa: A001  the API's own word
             one, other = [await machine.allocation.allocate(resource, [id]) for _ in range(2)]
-            assert bytes(ready_answer([one])) == bytes(ready_answer([other]))
+            assert bytes(encode_allocate_response([one])) == bytes(encode_allocate_response([other]))
             judge(machine, resource, [id], one)
 
 

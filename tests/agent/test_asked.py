@@ -91,7 +91,7 @@ async def test_a_program_that_hangs_is_killed_and_says_nothing(node, policy, ids
             await ill(node, *ids)
             assert reasons(agent)[ONE] == "state: self-test: no end within 0.5 s"
         await ill(node, *ids)
-        await node.until(lambda: agent.tracker.tally.checks.get(("state", "timeout"), 0) > 0)
+        await node.until(lambda: agent.tracker.tally.check_results.get(("state", "timeout"), 0) > 0)
         os.unlink(node.top / f"{ONE}.hang")
         await ill(node)
 
@@ -137,10 +137,10 @@ async def test_what_is_well_costs_no_look(node):
     async with node.agent() as agent:
         await node.allocatable(NPU, 2)
         await agent.tracker.looked()
-        looks = agent.counts.looks.reading().counts
+        looks = agent.counters.look_times.build_distribution().counts
         asks = len(asked(node))
         await node.until(lambda: len(asked(node)) > asks + 6)
-        assert agent.counts.looks.reading().counts == looks
+        assert agent.counters.look_times.build_distribution().counts == looks
 
 
 async def test_a_reload_asks_what_is_new_and_no_more_what_is_gone(node):

@@ -95,7 +95,10 @@ async def test_many_ask_at_once(node):
     async with running(node) as process:
         await listening(node, process)
         answers = await asyncio.gather(
-            *(asyncio.to_thread(control_socket.ask, str(node.control), {"do": "reload"}, 60.0) for _ in range(8))
+            *(
+                asyncio.to_thread(control_socket.query_agent, str(node.control), {"do": "reload"}, 60.0)
+                for _ in range(8)
+            )
         )
         assert {answer["refused"] for answer in answers} == {None}
         process.send(signal.SIGTERM)
@@ -176,7 +179,7 @@ async def asked(path, data, *, close=False):
 @asynccontextmanager
 async def filled(path):
     """As many connections to a socket as it takes; they are closed at the end."""
-    clients = [await asyncio.open_unix_connection(path) for _ in range(control_socket.MOST)]
+    clients = [await asyncio.open_unix_connection(path) for _ in range(control_socket.MAX_CLIENTS)]
     yield [writer for _, writer in clients]
     for _, writer in clients:
         writer.close()
@@ -211,7 +214,7 @@ async def test_the_socket_is_its_owners_alone(served):
 
 
 async def test_clients_that_hang_take_nothing_from_others(served):
-    hanging = [await asyncio.open_unix_connection(served) for _ in range(2 * control_socket.MOST)]
+    hanging = [await asyncio.open_unix_connection(served) for _ in range(2 * control_socket.MAX_CLIENTS)]
     assert await hanging[0][0].read() == b""  # the first to come was the first to go
     assert await asked(served, b'{"do": "echo"}\n') == {"said": {"do": "echo"}}
     for _, writer in hanging:
@@ -262,11 +265,11 @@ async def test_what_somebody_wants_done_is_done_though_they_left(tmp_path):
     async with filled(path) as writers:
         for number, writer in enumerate(writers):
             writer.write(f'{{"do": "drain", "device": {number}}}\n'.encode())
-        await until(lambda: begun == control_socket.MOST)
-    for _ in range(control_socket.MOST):
+        await until(lambda: begun == control_socket.MAX_CLIENTS)
+    for _ in range(control_socket.MAX_CLIENTS):
         assert await asked(path, b'{"do": "drain", "device": -1}\n') is None
     go.set()
-    await until(lambda: sorted(done) == list(range(control_socket.MOST)))
+    await until(lambda: sorted(done) == list(range(control_socket.MAX_CLIENTS)))
     task.cancel()
     await asyncio.wait([task])
 

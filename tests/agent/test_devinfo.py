@@ -118,7 +118,7 @@ async def test_a_disk_that_does_not_answer_is_not_waited_for_and_what_it_has_lat
         assert "not written within 0.1 s" in str(refused.value)
         assert stuck.is_set()
         go.set()
-        await node.until(lambda: not agent.parts.devinfo.any)  # nobody got it
+        await node.until(lambda: not agent.parts.devinfo_files.has_files)  # nobody got it
         assert written[0]
         assert files(node) == {}
 
@@ -137,13 +137,13 @@ async def test_a_file_that_is_written_right_after_others_were_removed_goes_too(t
     removing, go, gone = threading.Event(), threading.Event(), asyncio.Event()
 
     class Slow(DevInfoDirectory):
-        def keep(self, held):
+        def remove_unused(self, held):
             removing.set()
             go.wait()
             return super().remove_unused(held)
 
     def changed():
-        if not files.any:
+        if not files.has_files:
             gone.set()
 
     held = {"id"}
@@ -156,10 +156,10 @@ async def test_a_file_that_is_written_right_after_others_were_removed_goes_too(t
         await asyncio.sleep(0)  # it waits for the lock by now
         go.set()
         await writing
-        assert files.any
+        assert files.has_files
         assert (there / "file").exists()
         held.clear()
-        files.stir()
+        files.request_cleanup()
         await gone.wait()
         assert not (there / "file").exists()
         running.cancel()

@@ -69,8 +69,8 @@ async def test_after_a_restart_exactly_one_pod_has_the_group(node, end, answers)
         if answers == "late":
             node.pod_resources.come()
         if answers != "away":
-            await node.until(lambda: agent.held.answered_at)
-            assert agent.held.known == agent.held.ids == {SSD}
+            await node.until(lambda: agent.devices_in_use.answered_at)
+            assert agent.devices_in_use.confirmed_ids == agent.devices_in_use.ids == {SSD}
         await node.until(lambda: kubelet.healthy(DISK) == {SSD})
         await kubelet.allocate("vm2", "c", {NIC: 1})
         with pytest.raises(PodRefused):
@@ -81,7 +81,7 @@ async def test_after_a_restart_exactly_one_pod_has_the_group(node, end, answers)
         assert healthy(node, before) == {ALONE}
         kubelet.remove_pod("vm1")
         if answers == "away":  # nothing proves that the pod has ended: the group stays with its last device
-            agent.held.assume_in_use()
+            agent.devices_in_use.assume_in_use()
             await agent.tracker.looked()
             assert kubelet.healthy(NIC) == {ALONE}
             await kubelet.allocate("vm4", "c", {DISK: 1})
@@ -136,7 +136,7 @@ async def test_with_its_state_lost_the_agent_asks_before_it_gives_a_group(node, 
 
     monkeypatch.setattr(DevicesInUse, "run", never)  # the first answer is that to a question of the grant
     if answers == "silent":
-        monkeypatch.setattr("agent.allocation.devices_in_use.holders", never)
+        monkeypatch.setattr("agent.allocation.devices_in_use.list_holders", never)
     if answers == "away":
         node.pod_resources.go()
     async with node.agent(state=node.top / "other") as agent:
@@ -202,10 +202,10 @@ async def test_after_a_restart_with_another_entry_for_it_a_device_is_still_its_p
             node.pod_resources.come()
         if answers == "away":
             await agent.tracker.looked()
-            assert not agent.registry.current(BAR).devices  # in doubt the other one may be a pod's, too
+            assert not agent.registry.get_list(BAR).devices  # in doubt the other one may be a pod's, too
         else:
             await node.until(lambda: kubelet.healthy(BAR))
-            (device,) = agent.registry.current(BAR).devices
+            (device,) = agent.registry.get_list(BAR).devices
             assert f"/dev/{device.id}" == other
         assert {unlisted.reason for unlisted in agent.tracker.assembly.unlisted} >= {
             f"a pod holds it as {FOO} {path.removeprefix('/dev/')}"
@@ -219,7 +219,7 @@ async def test_what_is_drained_is_in_no_list_healthy_after_a_restart(node, end):
     node.serve(FOO)
     async with node.agent() as agent:
         await node.allocatable(FOO, 2)
-        places = {device.id: device.location for device in agent.registry.current(FOO).devices}
+        places = {device.id: device.location for device in agent.registry.get_list(FOO).devices}
         await agent.drain(DrainSet(places={places["foo0"]: Drain("repair", 0.0)}))
         if end == "kill":
             state = shutil.copytree(node.state, node.top / "left")

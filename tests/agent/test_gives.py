@@ -42,7 +42,7 @@ async def node(rig):
 
 
 def reasons(node):
-    return {device.id: str(device.reason) for device in node.running.registry.current(FOO).devices if device.reason}
+    return {device.id: str(device.reason) for device in node.running.registry.get_list(FOO).devices if device.reason}
 
 
 async def test_what_a_container_gets(node):

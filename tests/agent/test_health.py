@@ -35,7 +35,7 @@ def say(rig, state, address=ONE):
 
 
 def reasons(agent):
-    return {device.id: str(device.reason) for device in agent.registry.current(NPU).devices}
+    return {device.id: str(device.reason) for device in agent.registry.get_list(NPU).devices}
 
 
 async def ill(rig, *ids):
@@ -206,7 +206,7 @@ async def test_a_reload_changes_what_it_takes_and_not_what_is(node):
         say(node, "ready")
         node.serve(card('holds = { "./state" = "ready" }\nrecover = "2h"'))
         change = await node.reload(agent)
-        assert change.changed == (NPU,)
+        assert change.changed_names == (NPU,)
         assert node.kubelet.unhealthy(NPU) == {ONE}
         node.serve(card('holds = { "./state" = "ready" }'))
         await node.reload(agent)
@@ -256,7 +256,7 @@ async def test_what_is_absent_is_cleared_for_good(node):
         node.tree.at(f"/sys/bus/pci/devices/{ONE}").unlink()
         agent.tracker.nudge(ALL_DIRTY)
         await node.until(lambda: reasons(agent).get(ONE) == "absent")
-        (device, _) = agent.registry.current(NPU).devices
+        (device, _) = agent.registry.get_list(NPU).devices
         assert await agent.tracker.clear(NPU, device, None) == {"state"}
     assert json.loads((node.state / "state.json").read_text())["failing"] == {}
 
@@ -266,7 +266,7 @@ async def test_clearing_says_what_it_asks_for(node):
     say(node, "broken")
     async with node.agent() as agent:
         await node.streaming(NPU)
-        (device, _) = agent.registry.current(NPU).devices
+        (device, _) = agent.registry.get_list(NPU).devices
         assert await agent.tracker.clear(NPU, device, "heat") == frozenset()
         assert await agent.tracker.clear("acme.com/other", device, None) == frozenset()
         assert await agent.tracker.clear(NPU, device, None) == {"state"}

@@ -42,7 +42,7 @@ def xid(rig, code, address=ONE, **how):
 
 
 def reasons(agent, name=GPU):
-    return {device.id: str(device.reason) for device in agent.registry.current(name).devices if device.reason}
+    return {device.id: str(device.reason) for device in agent.registry.get_list(name).devices if device.reason}
 
 
 async def ill(rig, *ids):
@@ -121,7 +121,7 @@ async def test_what_a_person_cleared_does_not_come_back_with_the_next_life(node)
     async with node.agent() as agent:
         await node.streaming(GPU)
         await ill(node, ONE)
-        (device, _) = agent.registry.current(GPU).devices
+        (device, _) = agent.registry.get_list(GPU).devices
         assert await agent.tracker.clear(GPU, device, None) == {"xid"}
         await ill(node)
     async with node.agent() as agent:
@@ -156,7 +156,7 @@ async def test_in_another_boot_lines_have_other_numbers(node):
     node.serve(gpu())
     async with node.agent() as agent:
         await node.streaming(GPU)
-        (device, _) = agent.registry.current(GPU).devices
+        (device, _) = agent.registry.get_list(GPU).devices
         for _ in range(20):
             say(node, "something")
         await agent.tracker.looked()

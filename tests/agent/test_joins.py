@@ -30,7 +30,7 @@ async def node(rig):
 
 
 def listed(node):
-    return {device.id: str(device.reason) for device in node.running.registry.current(FOO).devices}
+    return {device.id: str(device.reason) for device in node.running.registry.get_list(FOO).devices}
 
 
 async def test_a_device_waits_for_its_partner_and_is_given_with_it(node):

@@ -12,7 +12,7 @@ from agent.cli import run
 from agent.core.grants import held_ids
 from agent.core.registration_phase import Phase
 from agent.kubelet.endpoint import Endpoint
-from agent.kubelet.pod_resources import Unavailable
+from agent.kubelet.pod_resources import PodResourcesUnavailable
 from agent.kubelet.simulated.errors import PodRefused
 from agent.kubelet.simulated.limits import Limits
 from agent.status.agent_status import Status
@@ -35,7 +35,11 @@ async def test_reload_leaves_what_is_unchanged_alone(rig, both_loops):
         await rig.streaming(FOO, BAR)
         rig.serve(entry(BAR, 'exclude.x = { name = "none" }'), "example.com/baz", FOO)
         change = await rig.reload(agent)
-        assert (change.unchanged, change.added, change.changed) == ((FOO,), ("example.com/baz",), (BAR,))
+        assert (change.unchanged_names, change.added_names, change.changed_names) == (
+            (FOO,),
+            ("example.com/baz",),
+            (BAR,),
+        )
         await rig.streaming(FOO, BAR, "example.com/baz")
         assert rig.kubelet.events.count("stream_ended") == 0
         assert rig.registers(FOO) == rig.registers(BAR) == 1
@@ -66,7 +70,7 @@ async def test_reload_moves_between_the_ways_of_registration(rig):  # 89
         for way in ("watcher", "socket", "watcher"):
             rig.serve(entry(FOO, f'registration = "{way}"'), BAR)
             change = await rig.reload(agent)
-            assert change.moved == (FOO,)
+            assert change.reregistered_names == (FOO,)
             directory, other = (rig.watched, rig.dp) if way == "watcher" else (rig.dp, rig.watched)
             await rig.until(lambda d=directory, o=other: (
                 sum("76f699faa1" in name for name in rig.sockets(d)), sum("76f699faa1" in n for n in rig.sockets(o)),
@@ -186,7 +190,7 @@ async def test_pod_resources_is_found_again(rig, released):  # 95, 96
         rig.new_kubelet(limits=Limits(watcher_poll=0.01, pod_resources_rate=5.0, pod_resources_burst=1))
         await rig.kubelet.start()  # it knows no pod: what is held there is free
         await rig.streaming(FOO)
-        await rig.until(lambda: not agent.held.ids)
+        await rig.until(lambda: not agent.devices_in_use.ids)
 
 
 async def test_state_that_is_damaged(rig, caplog):
@@ -298,9 +302,9 @@ async def test_slow_look_at_start_is_no_reason_not_to_stop(rig, monkeypatch):  #
 async def test_status_line_says_what_is_waited_for():
     status = Status()
     status.add(FOO)
-    status.phase(FOO, Phase.WAITING, no_kubelet("/x/kubelet.sock is not there"))
-    assert status.line().startswith("waiting for the kubelet since ")
-    assert "/x/kubelet.sock is not there" in status.line()
+    status.set_phase(FOO, Phase.WAITING, no_kubelet("/x/kubelet.sock is not there"))
+    assert status.format_line().startswith("waiting for the kubelet since ")
+    assert "/x/kubelet.sock is not there" in status.format_line()
 
 
 async def test_a_resource_that_returns_while_it_retires_is_registered_once_at_a_time(rig, monkeypatch):
@@ -322,8 +326,8 @@ async def test_a_resource_that_returns_while_it_retires_is_registered_once_at_a_
         finally:
             open_now.remove(resource)
 
-    async def late(endpoint, within=5.0):
-        await end(endpoint, within)
+    async def late(endpoint, timeout_s=5.0):
+        await end(endpoint, timeout_s)
         await asyncio.sleep(0.2)  # a kubelet that closes late
 
     monkeypatch.setattr(Endpoint, "end", late)
@@ -339,7 +343,7 @@ async def test_a_resource_that_returns_while_it_retires_is_registered_once_at_a_
             await rig.allocatable(FOO, 1)
             await rig.until(lambda: phases(agent) == {FOO: Phase.STREAMING, BAR: Phase.STREAMING})
         await asyncio.sleep(0.5)
-        assert agent.registry.current(FOO).devices
+        assert agent.registry.get_list(FOO).devices
         assert rig.kubelet.streams(FOO) == 1
         assert rig.kubelet.allocatable(FOO) == 1
     assert most == 1
@@ -373,7 +377,7 @@ async def test_what_a_pod_holds_is_asked_when_nothing_is_remembered(rig):
     (rig.state / "state.json").unlink()
     async with rig.agent() as agent:
         await rig.streaming(FOO, BAR)
-        await rig.until(lambda: agent.held.ids == {"foo0"})
+        await rig.until(lambda: agent.devices_in_use.ids == {"foo0"})
         rig.serve(BAR)
         await rig.reload(agent)
         await rig.until(lambda: rig.kubelet.unhealthy(FOO) == {"foo0"})
@@ -387,9 +391,9 @@ async def test_what_pods_hold_is_asked_when_the_kubelet_has_the_lists(rig, monke
 
     async def ask(*_):
         stood.append(phases(agent))
-        raise Unavailable("not yet", retry=True)
+        raise PodResourcesUnavailable("not yet", can_retry=True)
 
-    monkeypatch.setattr("agent.allocation.devices_in_use.holders", ask)
+    monkeypatch.setattr("agent.allocation.devices_in_use.list_holders", ask)
     monkeypatch.setattr("agent.app.ARRIVAL_SECONDS", 60.0)
     rig.plug("foo0", "bar0")
     rig.serve(FOO, BAR)
@@ -406,7 +410,7 @@ async def test_what_pods_hold_is_asked_though_a_registration_hangs(rig, monkeypa
     rig.new_kubelet().faults.hang(30.0)
     await rig.kubelet.start()
     async with rig.agent() as agent:
-        await rig.until(lambda: agent.held.answered_at is not None)
+        await rig.until(lambda: agent.devices_in_use.answered_at is not None)
         await rig.until(lambda: phases(agent) == {FOO: Phase.REGISTERING})
         await rig.kubelet.stop()
 
@@ -429,7 +433,7 @@ async def test_without_an_answer_everything_listed_may_be_held(rig, at_once):
         rig.new_kubelet()  # this one answers, and no pod has anything
         await rig.kubelet.start()
         await rig.until(lambda: phases(agent) == {BAR: Phase.STREAMING})
-        assert not agent.held.ids
+        assert not agent.devices_in_use.ids
 
 
 async def test_a_new_resource_may_be_held_already(rig):
@@ -444,7 +448,7 @@ async def test_a_new_resource_may_be_held_already(rig):
     rig.serve(BAR)
     async with rig.agent() as agent:
         await rig.streaming(BAR)
-        await rig.until(lambda: not agent.held._doubts)
+        await rig.until(lambda: not agent.devices_in_use._doubts)
         rig.serve(FOO, BAR)
         await rig.reload(agent)
         await rig.streaming(FOO)
@@ -464,7 +468,7 @@ async def test_settings_take_effect_at_the_next_start(rig, caplog):
         await rig.streaming(FOO)
         rig.settings(kubelet='registration = "watcher"')
         change = await rig.reload(agent)
-        assert (change.unchanged, change.moved) == ((FOO,), ())
+        assert (change.unchanged_names, change.reregistered_names) == ((FOO,), ())
         assert any("agent.toml has changed" in record.getMessage() for record in caplog.records)
         assert len(rig.sockets()) == 1
     async with rig.agent():

@@ -88,7 +88,7 @@ async def test_what_goes_while_it_is_looked_at_is_not_turned_down(node, monkeypa
         await node.rig.allocatable(FOO, 1)
         await kubelet.allocate("pod", "c", {FOO: 1})
         await agent.tracker.looked()
-        (device,) = agent.registry.current(FOO).devices
+        (device,) = agent.registry.get_list(FOO).devices
         lists = len(kubelet.lists.of(FOO))
         going.append(node.go)
         await agent.tracker.looked(DirtySet(keys=frozenset({device.key})))

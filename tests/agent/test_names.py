@@ -94,7 +94,7 @@ async def test_a_remembered_name_is_registered_before_the_host_is_looked_at(rig,
     monkeypatch.setattr(wiring.Tracker, "_look", slow)
     async with rig.agent() as agent:
         await rig.until(lambda: rig.kubelet.unhealthy(M1) == {ONE} and rig.kubelet.unhealthy(FOO) == {"foo0"})
-        assert not agent.status.told_ready.is_set()
+        assert not agent.status.ready_sent.is_set()
         looking.set()
         await rig.allocatable(M1, 1)
         await rig.allocatable(FOO, 1)

@@ -52,7 +52,7 @@ def names(rig):
 
 
 def reasons(agent, resource=FOO):
-    return {device.id: str(device.reason) for device in agent.registry.current(resource).devices if device.reason}
+    return {device.id: str(device.reason) for device in agent.registry.get_list(resource).devices if device.reason}
 
 
 async def test_what_is_in_a_spec_and_what_a_container_gets(node):

@@ -70,7 +70,7 @@ def say_line(rig, text):
 
 
 def reasons(agent, name=MIG):
-    return {device.id: str(device.reason) for device in agent.registry.current(name).devices if device.reason}
+    return {device.id: str(device.reason) for device in agent.registry.get_list(name).devices if device.reason}
 
 
 async def ill(rig, ids, name=MIG):
@@ -118,7 +118,7 @@ async def test_what_one_child_sees_is_told_of_the_others(node):
 
 
 def keys(agent):
-    return [device.key for device in agent.registry.current(MIG).devices]
+    return [device.key for device in agent.registry.get_list(MIG).devices]
 
 
 async def test_a_parent_that_waits_or_whose_gate_is_closed_is_not_healthy(node):
@@ -153,7 +153,7 @@ async def test_one_latch_for_all_who_join_and_a_person_clears_it_at_any_of_them(
         assert reasons(agent, "acme.com/vgpu") == {"vgpu0": "gpu: gpu.healthy = true, here false"}
     async with node.agent() as agent:  # the latch is the parent's, over restarts too
         await ill(node, OF_ONE)
-        device = next(each for each in agent.registry.current(MIG).devices if each.id == "mig00")
+        device = next(each for each in agent.registry.get_list(MIG).devices if each.id == "mig00")
         assert await agent.tracker.clear(MIG, device, None) == {"gpu", "xid"}
         await ill(node, ())
         await ill(node, (), "acme.com/vgpu")
@@ -176,7 +176,7 @@ async def test_an_entry_is_the_same_for_itself_and_for_who_joins_it(node):
         await ill(node, {ONE}, GPU)
         await ill(node, OF_ONE)
         node.tree.file(f"{CARDS[ONE]}/state", "ready")
-        (device, _) = agent.registry.current(GPU).devices
+        (device, _) = agent.registry.get_list(GPU).devices
         assert await agent.tracker.clear(GPU, device, None) == {"state"}
         await ill(node, (), GPU)
         await ill(node, ())
@@ -253,7 +253,7 @@ async def test_a_name_with_words_is_there_though_all_of_it_wait_for_a_parent(nod
     async with node.agent() as agent:
         await node.allocatable("acme.com/mig-0000-01-00.0", 3)
         await node.streaming(named)
-        assert not agent.registry.current(named).devices
+        assert not agent.registry.get_list(named).devices
         node.tree.file(f"{CARDS[TWO]}/state", "ready")
         agent.tracker.nudge(DirtySet(frozenset({CARDS[TWO]})))
         await node.allocatable(named, 3)

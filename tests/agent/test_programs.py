@@ -343,7 +343,7 @@ async def test_a_reload_that_brings_or_takes_it_registers_anew(rig, tmp_path):
 
 async def test_the_lab_runs_none(rig, tmp_path):
     await node(rig, started(f"echo x >> {tmp_path}/runs", "", f"prepare.a.run = {argv(f'echo x >> {tmp_path}/runs')}"))
-    async with rig.agent(programs=False):
+    async with rig.agent(runs_programs=False):
         await rig.allocatable(FOO, 2)
         await rig.kubelet.allocate("pod", "c", {FOO: 1})
         await rig.kubelet.start_container("pod", "c")

@@ -19,7 +19,7 @@ from agent.host import socket_watch
 from agent.host.socket_watch import SocketWatch
 from agent.kubelet import endpoint, register
 from agent.kubelet.endpoint import Endpoint
-from agent.kubelet.socket_file import new_generation
+from agent.kubelet.socket_file import make_generation
 from agent.registration import socket_registration
 from agent.registry import Registry
 from agent.single_instance import AlreadyRunning
@@ -44,7 +44,7 @@ async def test_waits_for_a_kubelet_that_is_not_there(rig, both_loops):  # 7, 11
     async with rig.agent() as agent:
         await rig.until(lambda: phases(agent) == {FOO: Phase.WAITING})
         assert "is not there" in str(agent.status.resources[FOO].reason)
-        assert str(rig.dp) in agent.status.line()
+        assert str(rig.dp) in agent.status.format_line()
         await rig.kubelet.start()
         await rig.allocatable(FOO, 1)
         assert rig.registers() == 1
@@ -97,7 +97,7 @@ async def test_socket_that_refuses_is_no_kubelet(rig, monkeypatch, caplog):  # 1
 
 async def test_gap_between_bind_and_listen(rig, monkeypatch):  # 9
     """Nothing tells that it listens now: it is tried again at once, and not only after a longer while."""
-    monkeypatch.setattr(socket_registration, "SELDOM", Backoff(first=1000.0, ceiling=1000.0))
+    monkeypatch.setattr(socket_registration, "CONNECT_BACKOFF", Backoff(first=1000.0, ceiling=1000.0))
     monkeypatch.setattr(socket_registration, "EAGER_SECONDS", 30.0)  # a busy host may stand still for a second
     rig.plug("foo0")
     rig.serve(FOO)
@@ -178,7 +178,7 @@ async def test_more_events_of_the_same_socket_are_nothing(rig):  # 12
         for name in ("a", "b"):
             (rig.dp / name).touch()
             (rig.dp / name).unlink()
-            agent.parts.kubelet.refresh()
+            agent.parts.kubelet_socket.refresh()
         rig.plug("foo1")
         await rig.allocatable(FOO, 2)
         assert rig.registers() == 1
@@ -199,7 +199,7 @@ async def test_refused_then_accepted(rig, at_once, caplog, both_loops):  # 18, a
 
 
 async def test_pauses_between_registers_are_those_of_the_contract():  # 18
-    pauses = [socket_registration.AGAIN]
+    pauses = [socket_registration.REGISTER_BACKOFF]
     for _ in range(10):
         pauses.append(pauses[-1].failed())
     assert 1.0 <= pauses[1].seconds(1.0) < pauses[1].seconds(0.0) <= 2.0
@@ -209,7 +209,7 @@ async def test_pauses_between_registers_are_those_of_the_contract():  # 18
 
 
 async def test_another_kubelet_ends_the_pause_after_failures(rig, monkeypatch):  # 18, 8
-    monkeypatch.setattr(socket_registration, "AGAIN", Backoff(first=1000.0, ceiling=1000.0))
+    monkeypatch.setattr(socket_registration, "REGISTER_BACKOFF", Backoff(first=1000.0, ceiling=1000.0))
     rig.plug("foo0")
     rig.serve(FOO)
     rig.kubelet.faults.refuse("not now")
@@ -221,7 +221,7 @@ async def test_another_kubelet_ends_the_pause_after_failures(rig, monkeypatch): 
 
 
 async def test_another_kubelet_ends_the_pause_after_a_dropped_stream(rig, monkeypatch):  # 8
-    monkeypatch.setattr(socket_registration, "AGAIN", Backoff(first=1000.0, ceiling=1000.0))
+    monkeypatch.setattr(socket_registration, "REGISTER_BACKOFF", Backoff(first=1000.0, ceiling=1000.0))
     rig.plug("foo0")
     rig.serve(FOO)
     await rig.kubelet.start()
@@ -242,7 +242,7 @@ async def test_register_goes_to_the_kubelet_that_was_meant(rig):  # 13
     registry = Registry()
 
     def serve():
-        return Endpoint.serve(str(rig.dp), FOO, new_generation(), registry, None, unexpected=print)
+        return Endpoint.serve(str(rig.dp), FOO, make_generation(), registry, None, on_defect=print)
 
     keeping = asyncio.create_task(socket_registration.keep_registered(FOO, serve, presence, lambda *_: None))
     await rig.streaming(FOO)
@@ -469,7 +469,7 @@ async def test_own_socket_removed_during_registration(rig):  # 24
 
 
 async def test_own_socket_removed_and_stream_dropped(rig, monkeypatch):  # 24
-    monkeypatch.setattr(socket_registration, "AGAIN", Backoff(first=1000.0, ceiling=1000.0))
+    monkeypatch.setattr(socket_registration, "REGISTER_BACKOFF", Backoff(first=1000.0, ceiling=1000.0))
     rig.plug("foo0")
     rig.serve(FOO)
     await rig.kubelet.start()
@@ -590,7 +590,7 @@ async def test_restarts_without_end_leave_nothing(rig, baseline, release, times)
     await rig.kubelet.start()
     async with rig.agent() as agent:
         await rig.streaming(FOO, BAR)
-        await rig.until(lambda: not agent.held._doubts)  # all that runs has begun
+        await rig.until(lambda: not agent.devices_in_use._doubts)  # all that runs has begun
         first = baseline()
         present = True
         for _ in range(times):
@@ -708,7 +708,7 @@ async def test_one_agent_for_a_kubelet_that_comes_later(rig):
 async def test_socket_that_is_always_removed_is_made_ever_more_seldom(rig, monkeypatch):
     rig.plug("foo0")
     rig.serve(FOO)
-    monkeypatch.setattr(socket_registration, "AGAIN", Steep(first=0.02, ceiling=60.0))
+    monkeypatch.setattr(socket_registration, "REGISTER_BACKOFF", Steep(first=0.02, ceiling=60.0))
     rig.kubelet.faults.dial_late(60_000, times=1000)
     await rig.kubelet.start()
     async with rig.agent():

@@ -51,7 +51,7 @@ async def node(rig):
 
 async def granted(node, more):
     node.serve(f'[[resource]]\nclass = "nvidia-gpu"\nhealth.xid = false\n{more}')
-    async with node.agent(programs=False):
+    async with node.agent(runs_programs=False):
         await node.allocatable(GPU, 2)
         options = await node.kubelet.allocate("pod", "c", {GPU: 2})
         return {part: getattr(options, part) for part in NOTHING}
@@ -128,7 +128,7 @@ async def test_one_that_the_driver_leaves_out_makes_the_count_uncertain(node):
     node.tree.file("/proc/driver/nvidia/gpus/0000:01:00.0/information", first)
     by_env = '[[resource]]\nclass = "nvidia-gpu"\nhealth.xid = false\noptions.strategy = ["env"]\n'
     node.serve(by_env)
-    async with node.agent(programs=False) as agent:
+    async with node.agent(runs_programs=False) as agent:
         await node.allocatable(GPU, 2)
         node.serve(f'{by_env}options.device_id = "index"')
         await node.reload(agent)

@@ -60,7 +60,7 @@ def tell(node, name):
 
 def why(node, resource):
     return {
-        device.id: str(device.reason) for device in node.running.registry.current(resource).devices if device.reason
+        device.id: str(device.reason) for device in node.running.registry.get_list(resource).devices if device.reason
     }
 
 
@@ -79,7 +79,7 @@ async def test_what_one_pod_has_of_a_group_no_other_gets_until_it_ends(node):
     await node.kubelet.allocate("vm2", "c", {NIC: 1})
     with pytest.raises(PodRefused):
         await node.kubelet.allocate("vm3", "c", {NIC: 1})
-    held = node.running.held
+    held = node.running.devices_in_use
     held._holding, held._fresh = (
         type(held._holding)(),
         {},
@@ -174,7 +174,7 @@ async def test_it_is_unhealthy_for_as_long_as_the_entry_says(rig):
         tell(rig, SECOND)
         await agent.tracker.looked()
         assert why(rig, NIC) == {FIRST: text}
-        (device,) = agent.registry.current(NIC).devices
+        (device,) = agent.registry.get_list(NIC).devices
         clearing = asyncio.create_task(agent.tracker.clear(NIC, device, "vfio"))
         assert await clearing == {"vfio"}
         assert why(rig, NIC) == {}

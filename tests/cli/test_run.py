@@ -29,10 +29,10 @@ async def test_garbage_is_collected_once_the_kubelet_has_the_lists():
     collecting = asyncio.create_task(run._collect(SimpleNamespace(status=status)))
     await asyncio.sleep(0)
     assert not gc.isenabled()
-    status.told_ready.set()
+    status.ready_sent.set()
     await asyncio.sleep(0)
     assert not gc.isenabled()
-    status.phase("example.com/foo", Phase.STREAMING, NO_REASON)
+    status.set_phase("example.com/foo", Phase.STREAMING, NO_REASON)
     await collecting
     assert gc.isenabled()
     assert gc.get_freeze_count() > 0  # what is there by then is not gone through again
@@ -44,7 +44,7 @@ async def test_an_agent_that_does_not_get_so_far_has_its_garbage_collected_too(m
     status = Status()
     status.add("example.com/foo")
     if ready:
-        status.told_ready.set()
+        status.ready_sent.set()
     gc.disable()
     await run._collect(SimpleNamespace(status=status))
     assert gc.isenabled()

@@ -51,7 +51,7 @@ def of(series, name, **labels):
 
 
 def measured(made, tally=None, most=512, pods=False):
-    return read(format_metrics(made, tally or Counters().tally(), "3.12", SeriesOptions(most, pods)))
+    return read(format_metrics(made, tally or Counters().build_values(), "3.12", SeriesOptions(most, pods)))
 
 
 def test_every_series_is_there_from_the_start():
@@ -102,12 +102,12 @@ def test_what_was_counted():
     counts = Counters()
     counts.transitions[A, "Unhealthy"] += 3
     counts.allocations[A, "ok"] += 2
-    counts.sent(A, 100)
-    counts.sent(A, 120)
+    counts.record_list(A, 100)
+    counts.record_list(A, 120)
     counts.events["uevents"] += 7
     for seconds in (0.0005, 0.003, 0.003, 60.0):
-        counts.changes.observe(seconds)
-    series = measured(moment(good("a")), counts.tally())
+        counts.change_times.observe(seconds)
+    series = measured(moment(good("a")), counts.build_values())
     assert of(series, "health_transitions_total", resource=A, to="Unhealthy") == 3
     assert of(series, "allocations_total", resource=A, result="ok") == 2
     assert (of(series, "lists_sent_total", resource=A), of(series, "list_size_bytes", resource=A)) == (2, 120)
@@ -120,13 +120,15 @@ def test_what_was_counted():
     assert of(series, "change_to_list_seconds_count") == 4
     assert of(series, "change_to_list_seconds_sum") == pytest.approx(60.0065)
     counts.forget(A)
-    assert counts.tally() == replace(counts.tally(), transitions={}, allocations={}, sent_lists={}, list_bytes={})
+    assert counts.build_values() == replace(
+        counts.build_values(), transitions={}, allocations={}, sent_lists={}, list_bytes={}
+    )
 
 
 def test_what_checks_said_is_told_of_those_in_force():
     entry = spec(checks=(Check("link", clause()),))
     said = {("link", "ok"): 3, ("link", "timeout"): 1, ("gone", "ok"): 5}
-    series = measured(moment(good("a"), specs=(entry,)), Counters().tally(said))
+    series = measured(moment(good("a"), specs=(entry,)), Counters().build_values(said))
     told = {result: of(series, "checks_total", check="link", result=result) for result in CHECK_RESULTS}
     assert told == {"ok": 3, "failing": 0, "unknown": 0, "timeout": 1}
     named = {dict(labels)["check"] for name, labels in series if name == "device_agent_checks_total"}
@@ -135,13 +137,13 @@ def test_what_checks_said_is_told_of_those_in_force():
 
 def test_a_source_that_cannot_be_looked_at_and_events_that_were_lost():
     made, counts = moment(good("a")), Counters()
-    counts.heard |= {"uevents": True, "links": False}
+    counts.event_sources_up |= {"uevents": True, "links": False}
     counts.overruns["uevents"] += 2
     source = spec().source
     odd = (SkippedPath("/dev/odd", "is no device"),)
     for oddities, up in ((odd, 1), ((*odd, SkippedPath("/sys/bus/x", "not permitted", is_source_failure=True)), 0)):
         look = replace(made.inventory, listing=Listing({source: ()}, {source: oddities}))
-        series = measured(replace(made, inventory=look, kernel_log_fault="not permitted"), counts.tally())
+        series = measured(replace(made, inventory=look, kernel_log_fault="not permitted"), counts.build_values())
         assert of(series, "source_up", source=str(source)) == up
     heard = {by: of(series, "event_source_up", source=by) for by in ("uevents", "links", KERNEL_LOG)}
     assert heard == {"uevents": 1, "links": 0, KERNEL_LOG: 0}

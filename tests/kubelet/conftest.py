@@ -9,7 +9,7 @@ import pytest
 import uvloop
 
 from agent.kubelet.endpoint import Endpoint
-from agent.kubelet.socket_file import new_generation
+from agent.kubelet.socket_file import make_generation
 from agent.registry import Registry
 from tests.kubelet.serving import RESOURCE, Granting, open_sockets, settled
 
@@ -40,10 +40,10 @@ async def kit(directory):
         async with Endpoint.serve(
             directory,
             RESOURCE,
-            new_generation(),
+            make_generation(),
             made.registry,
             made.granting,
-            unexpected=made.unexpected.append,
+            on_defect=made.unexpected.append,
             **more,
         ) as endpoint:
             yield endpoint

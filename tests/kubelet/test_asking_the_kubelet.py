@@ -11,12 +11,12 @@ from grpclib.exceptions import GRPCError
 from hpack import Encoder
 
 from agent.kubelet.connection import Connection
-from agent.kubelet.grpc_server_call import calls
+from agent.kubelet.grpc_server_call import map_calls
 from agent.kubelet.messages import v1
 from agent.kubelet.messages.v1beta1 import Empty, RegistrationBase
-from agent.kubelet.pod_resources import Holder, Unavailable, holders
+from agent.kubelet.pod_resources import Holder, PodResourcesUnavailable, list_holders
 from agent.kubelet.register import KubeletUnreachable, RefusedByKubelet, register
-from agent.kubelet.wire import Options
+from agent.kubelet.wire import PluginOptions
 
 
 class Kubelet(RegistrationBase):
@@ -49,7 +49,7 @@ async def served(directory, *services):
     """Services on a socket, in the plainest way."""
     table, present = {}, set()
     for service in services:
-        table.update(calls(service, pytest.fail))
+        table.update(map_calls(service, pytest.fail))
     path = f"{directory}/kubelet.sock"
     server = await asyncio.get_running_loop().create_unix_server(
         lambda: Connection(table, present, asyncio.Event()), path
@@ -67,10 +67,10 @@ async def served(directory, *services):
 async def test_register_says_what_the_interface_wants(kit):  # 5
     kubelet = Kubelet()
     async with served(kit.directory, kubelet) as path:
-        await register(path, "x.sock", "example.com/a", Options(preferred=True))
+        await register(path, "x.sock", "example.com/a", PluginOptions(has_preference=True))
     (request,) = kubelet.requests
     assert (request.version, request.endpoint, request.resource_name) == ("v1beta1", "x.sock", "example.com/a")
-    assert request.options == Options(preferred=True).message()
+    assert request.options == PluginOptions(has_preference=True).build_message()
 
 
 async def test_nobody_there(kit):
@@ -95,7 +95,7 @@ async def test_a_kubelet_that_hangs(kit):
     kubelet.gate = asyncio.Event()
     async with served(kit.directory, kubelet) as path:
         with pytest.raises(TimeoutError, match="within"):
-            await register(path, "x.sock", "example.com/a", deadline=0.05)
+            await register(path, "x.sock", "example.com/a", timeout_s=0.05)
 
 
 async def test_a_kubelet_that_dies_meanwhile(kit):
@@ -138,17 +138,17 @@ async def test_an_answer_that_is_none_ends_nothing(kit, junk):
     async with answering(path, junk):
         with pytest.raises(KubeletUnreachable, match="cannot be read") as unreachable:
             await register(path, "x.sock", "example.com/a")
-        with pytest.raises(Unavailable, match="cannot be read") as unavailable:
-            await holders(path, 5)
-    assert unreachable.value.sent
-    assert unavailable.value.retry
+        with pytest.raises(PodResourcesUnavailable, match="cannot be read") as unavailable:
+            await list_holders(path, 5)
+    assert unreachable.value.was_sent
+    assert unavailable.value.can_retry
 
 
 async def test_a_name_that_is_no_text_ends_nothing(kit):
     path = f"{kit.directory}/kubelet.sock"
     async with answering(path, b"\x00\x00\x00\x00\x06\x0a\x04\x0a\x02\xff\xfe"):
-        with pytest.raises(Unavailable, match="cannot be read"):
-            await holders(path, 5)
+        with pytest.raises(PodResourcesUnavailable, match="cannot be read"):
+            await list_holders(path, 5)
 
 
 def pods():
@@ -169,7 +169,7 @@ def pods():
 
 async def test_each_device_counts_once_with_all_who_hold_it(kit):  # 97
     async with served(kit.directory, Lister(pods())) as path:
-        assert await holders(path, 5) == {
+        assert await list_holders(path, 5) == {
             ("e/a", "1"): (Holder("n", "p1", "c"),),
             ("e/a", "2"): (Holder("n", "p1", "c"), Holder("n", "p2", "d")),
             ("e/b", "1"): (Holder("n", "p1", "c"),),
@@ -186,12 +186,12 @@ async def test_each_device_counts_once_with_all_who_hold_it(kit):  # 97
 )
 async def test_no_answer_is_never_fatal(kit, error, retry):  # 95
     async with served(kit.directory, Lister(error)) as path:
-        with pytest.raises(Unavailable, match=error.status.name) as unavailable:
-            await holders(path, 5)
-    assert unavailable.value.retry is retry
+        with pytest.raises(PodResourcesUnavailable, match=error.status.name) as unavailable:
+            await list_holders(path, 5)
+    assert unavailable.value.can_retry is retry
 
 
 async def test_no_socket_is_never_fatal(kit):
-    with pytest.raises(Unavailable, match="No such file") as unavailable:
-        await holders(f"{kit.directory}/kubelet.sock", 5)
-    assert unavailable.value.retry
+    with pytest.raises(PodResourcesUnavailable, match="No such file") as unavailable:
+        await list_holders(f"{kit.directory}/kubelet.sock", 5)
+    assert unavailable.value.can_retry

@@ -17,7 +17,13 @@ from agent.kubelet.connection import CONNECTION_LIMIT
 from agent.kubelet.endpoint import Endpoint
 from agent.kubelet.messages import pluginregistration
 from agent.kubelet.messages.v1beta1 import AllocateRequest, ContainerAllocateRequest, DevicePluginOptions
-from agent.kubelet.socket_file import PATH_LIMIT, longest_path, new_generation, remove_stale, socket_name
+from agent.kubelet.socket_file import (
+    PATH_LIMIT,
+    compute_path_length,
+    format_socket_name,
+    make_generation,
+    remove_stale_sockets,
+)
 from tests.kubelet.serving import RESOURCE, client, settled, snapshot
 
 HEADERS = [
@@ -87,26 +93,26 @@ async def test_the_socket_is_ours_alone_and_gone_at_the_end(kit):
         assert stat.S_ISSOCK(found.st_mode)
         assert stat.S_IMODE(found.st_mode) == 0o600
         assert os.listdir(kit.directory) == [endpoint.name]
-        assert endpoint.present
-        await endpoint.answers()
+        assert endpoint.is_present
+        await endpoint.wait_until_ready()
     assert os.listdir(kit.directory) == []
     with pytest.raises(OSError, match=r".*"):
-        await endpoint.answers()
+        await endpoint.wait_until_ready()
 
 
 async def test_names_are_never_used_twice_and_short(kit):  # 16
-    names = {socket_name(RESOURCE, new_generation()) for _ in range(1000)}
+    names = {format_socket_name(RESOURCE, make_generation()) for _ in range(1000)}
     assert len(names) == 1000
     assert all(len(os.path.join("/var/lib/kubelet/device-plugins", name)) < 80 for name in names)
-    assert longest_path("/x") == len(f"/x/.{names.pop()}")
-    assert socket_name("a.com/b", "1") != socket_name("a.com/c", "1")
+    assert compute_path_length("/x") == len(f"/x/.{names.pop()}")
+    assert format_socket_name("a.com/b", "1") != format_socket_name("a.com/c", "1")
 
 
 async def test_a_directory_that_is_missing_or_too_deep_is_an_error_of_its_own(kit):
     for directory in (f"{kit.directory}/missing", f"{kit.directory}/{'d' * PATH_LIMIT}"):
         with pytest.raises(OSError, match=r".*"):
             async with Endpoint.serve(
-                directory, RESOURCE, "1", kit.registry, kit.granting, unexpected=kit.unexpected.append
+                directory, RESOURCE, "1", kit.registry, kit.granting, on_defect=kit.unexpected.append
             ):
                 pass
 
@@ -124,7 +130,7 @@ async def test_another_file_in_its_place_is_not_removed(kit):
         with closing(socket.socket(socket.AF_UNIX)) as newer:
             newer.bind(other)
             os.rename(other, endpoint.path)
-        assert not endpoint.present
+        assert not endpoint.is_present
     assert os.listdir(kit.directory) == [endpoint.name]
 
 
@@ -134,7 +140,7 @@ async def test_a_wiped_directory_ends_nothing(kit):  # 23
         lists = stub.list_and_watch()
         await anext(lists)
         os.unlink(endpoint.path)
-        assert not endpoint.present
+        assert not endpoint.is_present
         kit.registry.publish(snapshot("b"))
         assert [device.id for device in (await anext(lists)).devices] == ["b"]
 
@@ -162,7 +168,7 @@ async def test_a_peer_that_does_not_close_is_closed(kit):  # 47
         watching.call("ListAndWatch", message(b""))
         await watching.until(DataReceived)
         async with asyncio.timeout(60):
-            await endpoint.end(within=1000.0)
+            await endpoint.end(timeout_s=1000.0)
         await idle.closed()
         await watching.closed()
 
@@ -194,10 +200,10 @@ async def test_a_peer_that_reads_nothing_is_torn_down_in_time(kit):
             stuck.h2.increment_flow_control_window(2**24, number)
             stuck.flush()
             stuck.writer.transport.pause_reading()
-            await endpoint.stream_opened()
+            await endpoint.wait_for_stream()
             await stub.get_device_plugin_options()
             async with asyncio.timeout(60):
-                await endpoint.end(within=0.2)
+                await endpoint.end(timeout_s=0.2)
         stuck.writer.close()
         assert not endpoint._connections
 
@@ -208,7 +214,7 @@ async def test_a_stuck_call_is_cancelled_when_time_is_up(kit):
         ask = AllocateRequest(container_requests=[ContainerAllocateRequest(devices_ids=["a"])])
         stuck = asyncio.ensure_future(stub.allocate(ask))
         await settled(lambda: kit.granting.asked)
-        await endpoint.end(within=0.05)
+        await endpoint.end(timeout_s=0.05)
         assert (await asyncio.gather(stuck, return_exceptions=True))[0] is not None
     assert kit.unexpected == []
 
@@ -354,7 +360,7 @@ async def test_connections_are_limited(kit, caplog):
         await one_more.closed()
         many.pop().writer.close()
         await settled(lambda: len(endpoint._connections) == len(many))
-        await endpoint.answers()
+        await endpoint.wait_until_ready()
         for raw in many:
             raw.writer.close()
     assert "more are closed at once" in caplog.text
@@ -363,35 +369,35 @@ async def test_connections_are_limited(kit, caplog):
 async def test_two_streams_are_both_fed_and_the_end_is_the_end_of_the_last(kit):  # 14
     kit.registry.publish(snapshot("a"))
     async with kit.serve() as endpoint:
-        ended = asyncio.ensure_future(endpoint.streams_ended(grace=0.05))
+        ended = asyncio.ensure_future(endpoint.wait_for_streams_end(grace=0.05))
         async with client(endpoint.path) as second:
             async with client(endpoint.path) as first:
                 one, two = first.list_and_watch(), second.list_and_watch()
                 await anext(one)
                 await anext(two)
-                assert endpoint.streams == 2
+                assert endpoint.stream_count == 2
                 kit.registry.publish(snapshot("b"))
                 assert [d.id for d in (await anext(one)).devices] == ["b"]
                 assert [d.id for d in (await anext(two)).devices] == ["b"]
-            await settled(lambda: endpoint.streams == 1)
+            await settled(lambda: endpoint.stream_count == 1)
             kit.registry.publish(snapshot("c"))
             assert [d.id for d in (await anext(two)).devices] == ["c"]
             assert not ended.done()
         async with asyncio.timeout(60):
             await ended
-        await endpoint.streams_ended(grace=0.0)
+        await endpoint.wait_for_streams_end(grace=0.0)
 
 
 async def test_waiting_for_a_stream(kit):
     async with kit.serve() as endpoint:
-        opened = asyncio.ensure_future(endpoint.stream_opened())
-        await endpoint.answers()
+        opened = asyncio.ensure_future(endpoint.wait_for_stream())
+        await endpoint.wait_until_ready()
         assert not opened.done()
         async with client(endpoint.path) as stub:
             await anext(stub.list_and_watch())
             await opened
-            await endpoint.stream_opened()
-    assert endpoint.streams == 0
+            await endpoint.wait_for_stream()
+    assert endpoint.stream_count == 0
 
 
 async def test_a_stream_that_opens_during_the_end_ends(kit):
@@ -411,43 +417,43 @@ async def test_registering_again_and_again_leaves_nothing(kit):  # 49
     kit.registry.publish(snapshot("a"))
     for _ in range(50):
         async with kit.serve() as endpoint:
-            await endpoint.answers()
+            await endpoint.wait_until_ready()
             async with client(endpoint.path) as stub:
                 await anext(stub.list_and_watch())
         assert os.listdir(kit.directory) == []
-    assert kit.registry.streams(RESOURCE) == 0
+    assert kit.registry.count_streams(RESOURCE) == 0
 
 
 def test_sockets_of_earlier_lives_are_removed_and_nothing_else(directory):  # 21
-    ours = [socket_name(RESOURCE, new_generation()) for _ in range(3)]
-    sockets = [*ours, f".{socket_name(RESOURCE, 'abc')}", "kubelet.sock", "nvidia.sock", "device-agent-x.sock"]
+    ours = [format_socket_name(RESOURCE, make_generation()) for _ in range(3)]
+    sockets = [*ours, f".{format_socket_name(RESOURCE, 'abc')}", "kubelet.sock", "nvidia.sock", "device-agent-x.sock"]
     for name in sockets:
         with closing(socket.socket(socket.AF_UNIX)) as made:
             made.bind(f"{directory}/{name}")
-    plain = socket_name(RESOURCE, "plain")
+    plain = format_socket_name(RESOURCE, "plain")
     with open(f"{directory}/{plain}", "w"):
         pass
-    os.symlink("kubelet.sock", f"{directory}/{socket_name(RESOURCE, 'link')}")
-    assert sorted(remove_stale(directory, keep=ours[:1])) == sorted([*ours[1:], sockets[3]])
-    left = {ours[0], "kubelet.sock", "nvidia.sock", "device-agent-x.sock", plain, socket_name(RESOURCE, "link")}
+    os.symlink("kubelet.sock", f"{directory}/{format_socket_name(RESOURCE, 'link')}")
+    assert sorted(remove_stale_sockets(directory, keep=ours[:1])) == sorted([*ours[1:], sockets[3]])
+    left = {ours[0], "kubelet.sock", "nvidia.sock", "device-agent-x.sock", plain, format_socket_name(RESOURCE, "link")}
     assert set(os.listdir(directory)) == left
-    assert remove_stale(f"{directory}/missing") == []
+    assert remove_stale_sockets(f"{directory}/missing") == []
 
 
 def test_a_socket_where_somebody_listens_is_not_removed(directory):
     """That of an agent that runs, whatever it has to do."""
-    path = f"{directory}/{socket_name(RESOURCE, new_generation())}"
+    path = f"{directory}/{format_socket_name(RESOURCE, make_generation())}"
     with closing(socket.socket(socket.AF_UNIX)) as agent:
         agent.bind(path)
         agent.listen(0)
-        assert remove_stale(directory) == []
-        assert remove_stale(directory) == []  # its queue is full
-    assert remove_stale(directory) == [os.path.basename(path)]
+        assert remove_stale_sockets(directory) == []
+        assert remove_stale_sockets(directory) == []  # its queue is full
+    assert remove_stale_sockets(directory) == [os.path.basename(path)]
 
 
 async def test_the_watcher_finds_a_socket_that_listens_and_learns_who_it_is(kit):  # 90, 91
     kit.registry.publish(snapshot("a"))
-    async with kit.serve(watcher=True) as endpoint, client(endpoint.path) as stub:
+    async with kit.serve(is_watched=True) as endpoint, client(endpoint.path) as stub:
         assert os.listdir(kit.directory) == [endpoint.name]
         assert stat.S_IMODE(os.lstat(endpoint.path).st_mode) == 0o600
         watcher = pluginregistration.RegistrationStub(stub.channel)
@@ -455,13 +461,13 @@ async def test_the_watcher_finds_a_socket_that_listens_and_learns_who_it_is(kit)
             type="DevicePlugin", name=RESOURCE, endpoint="", supported_versions=["v1beta1"]
         )
         assert await stub.get_device_plugin_options() == DevicePluginOptions()
-        verdict = asyncio.ensure_future(endpoint.notified())
+        verdict = asyncio.ensure_future(endpoint.wait_for_verdict())
         for registered, error in ((True, ""), (False, "no such\nthing")):
             status = pluginregistration.RegistrationStatus(plugin_registered=registered, error=error)
             answer = await watcher.notify_registration_status(status)
             assert answer == pluginregistration.RegistrationStatusResponse()
         assert (await verdict)[0] is True
-        assert await endpoint.notified() == (False, "no such\\nthing")
+        assert await endpoint.wait_for_verdict() == (False, "no such\\nthing")
     assert os.listdir(kit.directory) == []
 
 

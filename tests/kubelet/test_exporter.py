@@ -18,7 +18,7 @@ from agent.core.entry.query import QueryResult, QueryStatus, ServiceProtocol, So
 from agent.kubelet.amd_exporter import _said
 from agent.kubelet.grpc_channel import RawCodec
 from agent.kubelet.messages.metricssvc import GPUState, GPUStateResponse
-from agent.kubelet.socket_query import ask
+from agent.kubelet.socket_query import query_service
 
 A, B = "0000:3b:00.0", "0000:5e:00.0"
 ILL = QueryResult(QueryStatus.UNHEALTHY, "the exporter says unhealthy")
@@ -60,7 +60,7 @@ def left_behind(path):
 
 
 async def once(path, of=A):
-    async with aclosing(ask(SocketQuery(path, 20.0, 3600.0, of, ServiceProtocol.AMD_METRICS))) as answers:
+    async with aclosing(query_service(SocketQuery(path, 20.0, 3600.0, of, ServiceProtocol.AMD_METRICS))) as answers:
         said = [answer async for answer in answers]
     assert len(said) == 1  # it is asked again in its time, and not watched
     return said[0]

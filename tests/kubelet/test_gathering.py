@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from agent.kubelet.write_buffer import AT_ONCE, BufferedTransport
+from agent.kubelet.write_buffer import SEND_BYTES, BufferedTransport
 
 
 class Wire:
@@ -49,8 +49,8 @@ async def test_much_does_not_wait():
     wire = Wire()
     gathering = BufferedTransport(wire)
     gathering.write(b"a")
-    gathering.write(b"b" * AT_ONCE)
-    assert wire.done == [b"a" + b"b" * AT_ONCE]
+    gathering.write(b"b" * SEND_BYTES)
+    assert wire.done == [b"a" + b"b" * SEND_BYTES]
     gathering.write(b"c")
     await asyncio.sleep(0)
     assert wire.done[1:] == [b"c"]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from agent.core.grants.grant import Grant, GrantedMount, GrantedNode, GrantRefusedError
 from agent.core.inventory.device import DeviceNode
-from agent.kubelet.allocate_response import answer_json, ready_answer
+from agent.kubelet.allocate_response import encode_allocate_response, format_allocate_response
 from agent.kubelet.messages import v1beta1
 
 NODE = DeviceNode("/dev/ttyUSB0", "c", 188, 0)
@@ -46,7 +46,7 @@ def naive(grant):
 
 @given(st.lists(grants, min_size=1, **few))
 def test_grants_are_those_of_the_generated_code(some):
-    answer = ready_answer(some)
+    answer = encode_allocate_response(some)
     wanted = v1beta1.AllocateResponse(container_responses=[naive(grant) for grant in some])
     assert bytes(answer) == bytes(wanted)
     assert v1beta1.AllocateResponse.FromString(answer.wire) == wanted
@@ -56,7 +56,7 @@ def test_a_grant_as_json():
     node = GrantedNode("/dev/ttyUSB0", "/dev/modem", "rw", NODE)
     mount = GrantedMount("/opt/real", "/opt/x", read_only=True)
     grant = Grant("example.com/a", ("a",), (node,), {"A": "ü"}, (mount,), {"k": "v"}, ("example.com/a=0",))
-    assert json.loads(answer_json(grant)) == {
+    assert json.loads(format_allocate_response(grant)) == {
         "container_responses": [
             {
                 "envs": {"A": "ü"},
@@ -81,4 +81,4 @@ def test_a_grant_as_json():
 )
 def test_bytes_that_are_no_text_are_refused_not_sent(given):
     with pytest.raises(GrantRefusedError, match="UTF-8"):
-        ready_answer([Grant("example.com/a", **given)])
+        encode_allocate_response([Grant("example.com/a", **given)])

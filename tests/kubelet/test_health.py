@@ -14,7 +14,7 @@ from grpclib.server import Server
 from agent.core.entry.query import QueryResult, QueryStatus, SocketQuery
 from agent.kubelet import grpc_health, socket_query
 from agent.kubelet.grpc_channel import RawCodec
-from agent.kubelet.socket_query import ask
+from agent.kubelet.socket_query import query_service
 
 WELL = QueryResult(QueryStatus.HEALTHY)
 ILL = QueryResult(QueryStatus.UNHEALTHY, "the service says NOT_SERVING")
@@ -81,7 +81,7 @@ def path(tmp_path):
 
 
 async def once(path, seconds=20.0):
-    async with aclosing(ask(SocketQuery(path, seconds, 3600.0))) as answers:
+    async with aclosing(query_service(SocketQuery(path, seconds, 3600.0))) as answers:
         return await anext(answers)
 
 
@@ -115,14 +115,14 @@ async def test_what_it_says(path, said, answer, watch):
 async def test_a_service_by_name(path, of, asked, watch):
     async with (
         Health(watch=watch, asked=asked).serve(path),
-        aclosing(ask(SocketQuery(path, 20.0, 60.0, of))) as answers,
+        aclosing(query_service(SocketQuery(path, 20.0, 60.0, of))) as answers,
     ):
         assert await anext(answers) == WELL
 
 
 async def test_what_it_says_instead_is_known_at_once(path):
     server = Health()
-    async with server.serve(path), aclosing(ask(SocketQuery(path, 20.0, 3600.0))) as answers:
+    async with server.serve(path), aclosing(query_service(SocketQuery(path, 20.0, 3600.0))) as answers:
         assert await anext(answers) == WELL
         server.say(NOT_SERVING)
         assert await anext(answers) == ILL
@@ -136,19 +136,19 @@ async def test_what_it_says_instead_is_known_at_once(path):
 async def test_a_watch_ends_when_it_is_time_to_ask_again(path):
     server = Health()
     async with server.serve(path):
-        assert [answer async for answer in ask(SocketQuery(path, 20.0, 0.05))] == [WELL]
-        assert [answer async for answer in ask(SocketQuery(path, 20.0, 0.05))] == [WELL]
+        assert [answer async for answer in query_service(SocketQuery(path, 20.0, 0.05))] == [WELL]
+        assert [answer async for answer in query_service(SocketQuery(path, 20.0, 0.05))] == [WELL]
 
 
 async def test_a_check_is_asked_once(path):
     server = Health(watch=False)
     async with server.serve(path):
-        assert [answer async for answer in ask(SocketQuery(path, 20.0, 3600.0))] == [WELL]
+        assert [answer async for answer in query_service(SocketQuery(path, 20.0, 3600.0))] == [WELL]
 
 
 async def test_a_server_that_goes_ends_the_watch(path):
     server = Health()
-    async with server.serve(path), aclosing(ask(SocketQuery(path, 20.0, 3600.0))) as answers:
+    async with server.serve(path), aclosing(query_service(SocketQuery(path, 20.0, 3600.0))) as answers:
         assert await anext(answers) == WELL
         server.transport.abort()
         (last,) = [answer async for answer in answers]
@@ -188,7 +188,7 @@ async def test_who_floods_leaves_others_their_turn(path, monkeypatch):
             asyncio.get_running_loop().call_soon(turn)
 
     monkeypatch.setattr(grpc_health, "_BREATH", 0)
-    async with Flood().serve(path), aclosing(ask(SocketQuery(path, 20.0, 3600.0))) as answers:
+    async with Flood().serve(path), aclosing(query_service(SocketQuery(path, 20.0, 3600.0))) as answers:
         turn()
         seen = [(await anext(answers), turns)[1] for _ in range(100)]
         turning = False
@@ -264,7 +264,7 @@ async def test_who_says_the_same_for_ever_is_heard_for_ever(path, monkeypatch):
             while True:
                 await stream.send_message(SERVING)
 
-    async with Flood().serve(path), aclosing(ask(SocketQuery(path, 20.0, 3600.0))) as answers:
+    async with Flood().serve(path), aclosing(query_service(SocketQuery(path, 20.0, 3600.0))) as answers:
         for _ in range(11_000):  # more than the limit
             assert await anext(answers) == WELL
 

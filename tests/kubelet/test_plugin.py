@@ -22,7 +22,7 @@ from agent.kubelet.messages.v1beta1 import (
     PreStartContainerResponse,
 )
 from agent.kubelet.plugin import Plugin
-from agent.kubelet.wire import ListEncoder, Options
+from agent.kubelet.wire import ListEncoder, PluginOptions
 from agent.registry import Registry
 from tests.kubelet.serving import RESOURCE, WATCH, Granting, client, device, settled, snapshot
 
@@ -45,11 +45,13 @@ async def test_any_authority_is_accepted(kit, authority):  # 26
             break
 
 
-@pytest.mark.parametrize("options", [Options(), Options(preferred=True), Options(pre_start=True)])
+@pytest.mark.parametrize(
+    "options", [PluginOptions(), PluginOptions(has_preference=True), PluginOptions(has_prestart=True)]
+)
 async def test_options_are_those_given_every_time(kit, options):  # 20, 76
     async with kit.serve(options=options) as endpoint, client(endpoint.path) as stub:
         for _ in range(3):
-            assert await stub.get_device_plugin_options() == options.message()
+            assert await stub.get_device_plugin_options() == options.build_message()
     assert endpoint.options is options
 
 
@@ -65,7 +67,7 @@ async def test_each_message_is_the_whole_list_and_none_equals_the_one_before(kit
         assert ids(await anext(lists)) == [("a", "Healthy")]
         # Another reason for the same health, which no kubelet sees; then a difference that it does.
         kit.registry.publish(DeviceList(RESOURCE, (device("a", location="other"),)))
-        await kit.registry.delivered([RESOURCE])
+        await kit.registry.wait_until_delivered([RESOURCE])
         kit.registry.publish(DeviceList(RESOURCE, (device("a", Health.UNHEALTHY), device("b"))))
         assert ids(await anext(lists)) == [("a", "Unhealthy"), ("b", "Healthy")]
 
@@ -92,7 +94,7 @@ def paced(registry, clock):
         registry,
         Granting(),
         pytest.fail,
-        options=Options(),
+        options=PluginOptions(),
         encoder=ListEncoder(),
         clock=clock,
         pause=clock.pause,
@@ -141,7 +143,7 @@ async def test_a_slow_reader_has_one_list_coming_and_then_the_newest(kit):  # 50
         stub.channel.request("/v1beta1.DevicePlugin/ListAndWatch", *WATCH) as call,
     ):
         await call.send_message(Empty(), end=True)
-        await endpoint.stream_opened()
+        await endpoint.wait_for_stream()
         for n in range(10):
             kit.registry.publish(snapshot(*many, f"extra-{n}"))
             await asyncio.sleep(0)
@@ -164,7 +166,7 @@ async def test_streams_that_nobody_reads_cost_nobody_anything(kit):
             calls.append(call)
             await call.__aenter__()
             await call.send_message(Empty(), end=True)
-        await settled(lambda: endpoint.streams == 100)
+        await settled(lambda: endpoint.stream_count == 100)
         async with client(endpoint.path) as stub:
             lists = stub.list_and_watch()
             assert len((await anext(lists)).devices) == 8000
@@ -173,8 +175,8 @@ async def test_streams_that_nobody_reads_cost_nobody_anything(kit):
             assert len((await stub.allocate(asking(["a"]))).container_responses) == 1
         for one in dead:
             await one.__aexit__(None, None, None)
-        await settled(lambda: endpoint.streams == 0)
-        assert kit.registry.streams(RESOURCE) == 0
+        await settled(lambda: endpoint.stream_count == 0)
+        assert kit.registry.count_streams(RESOURCE) == 0
 
 
 async def test_a_client_that_dies_while_a_send_is_blocked_leaves_nothing(kit):
@@ -184,10 +186,10 @@ async def test_a_client_that_dies_while_a_send_is_blocked_leaves_nothing(kit):
             call = stub.channel.request("/v1beta1.DevicePlugin/ListAndWatch", *WATCH)
             await call.__aenter__()
             await call.send_message(Empty(), end=True)
-            await endpoint.stream_opened()
+            await endpoint.wait_for_stream()
             stub.channel._protocol.connection._transport.abort()
-        await settled(lambda: endpoint.streams == 0)
-        assert kit.registry.streams(RESOURCE) == 0
+        await settled(lambda: endpoint.stream_count == 0)
+        assert kit.registry.count_streams(RESOURCE) == 0
         gc.collect()
         assert not [
             thing

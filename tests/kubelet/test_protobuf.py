@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.kubelet.messages import metricssvc, pluginregistration, v1, v1beta1
-from agent.kubelet.protobuf import BOOL, INT32, INT64, PAIR, TEXT, UINT64, Count, Message, varint
+from agent.kubelet.protobuf import BOOL, INT32, INT64, PAIR, TEXT, UINT64, FieldCount, Message, encode_varint
 
 PROTOS = Path(__file__).parents[2] / "protos"
 MESSAGES = {
@@ -35,7 +35,7 @@ def of(message):
             fields[field.name] = st.dictionaries(VALUES[TEXT], VALUES[TEXT], max_size=1)  # several have no order
             continue
         one = VALUES[field.type] if field.type in VALUES else of(field.type.decode.__self__)
-        many = {Count.MANY: st.lists(one, max_size=3), Count.OPTIONAL: st.none() | one}
+        many = {FieldCount.MANY: st.lists(one, max_size=3), FieldCount.OPTIONAL: st.none() | one}
         fields[field.name] = many.get(field.count, one)
     return st.builds(message, **fields)
 
@@ -95,6 +95,6 @@ def test_what_is_no_message_is_refused(raw):
 
 def test_what_a_later_version_adds_is_passed_over():
     later = b"".join(
-        varint(99 << 3 | way) + raw for way, raw in ((0, b"\x05"), (1, bytes(8)), (2, b"\x01x"), (5, bytes(4)))
+        encode_varint(99 << 3 | way) + raw for way, raw in ((0, b"\x05"), (1, bytes(8)), (2, b"\x01x"), (5, bytes(4)))
     )
     assert v1beta1.Device.parse(later + b"\x0a\x01a" + later) == v1beta1.Device(id="a")

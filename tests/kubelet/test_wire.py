@@ -10,7 +10,7 @@ from agent.core.inventory.device import Device, DeviceList, Health
 from agent.core.reason import NO_REASON, Reason
 from agent.core.struct import replace
 from agent.kubelet.messages import v1beta1
-from agent.kubelet.wire import ListEncoder, Options, one_line, refusal
+from agent.kubelet.wire import ListEncoder, PluginOptions, format_error_text, make_refusal
 
 devices = st.builds(
     Device,
@@ -60,21 +60,21 @@ def test_the_same_objects_in_another_order_are_not_encoded_again(some, data):
     subset = tuple(data.draw(st.permutations(some)))[: data.draw(st.integers(0, len(some)))]
     other = DeviceList("example.com/a", subset)
     assert encoder.encode(other).wire == bytes(naive(other))
-    assert encoder.encoded == len(some)
+    assert encoder.encoded_count == len(some)
 
 
 def test_one_change_among_ten_thousand_encodes_one():
     many = [Device(f"d{n}", f"p{n}", f"k{n}", Health.HEALTHY) for n in range(10_000)]
     encoder = ListEncoder()
     before = encoder.encode(DeviceList("example.com/a", tuple(many)))
-    assert encoder.encoded == 10_000
+    assert encoder.encoded_count == 10_000
     many[4711] = replace(many[4711], health=Health.UNHEALTHY, reason=Reason.of("hot"))
     after = encoder.encode(DeviceList("example.com/a", tuple(many)))
-    assert encoder.encoded == 10_001
+    assert encoder.encoded_count == 10_001
     assert len(after.wire) == len(before.wire) + 2
     del many[5]
     encoder.encode(DeviceList("example.com/a", tuple(many)))
-    assert encoder.encoded == 10_001
+    assert encoder.encoded_count == 10_001
 
 
 def test_a_snapshot_is_encoded_once_and_what_the_kubelet_cannot_see_changes_nothing():
@@ -84,7 +84,7 @@ def test_a_snapshot_is_encoded_once_and_what_the_kubelet_cannot_see_changes_noth
     assert encoder.encode(first) is ready
     unseen = DeviceList("example.com/a", (replace(first.devices[0], reason=Reason.of("hotter"), absent_since=1.0),))
     assert encoder.encode(unseen) is ready
-    assert encoder.encoded == 1
+    assert encoder.encoded_count == 1
 
 
 @pytest.mark.parametrize(
@@ -100,24 +100,24 @@ def test_a_snapshot_is_encoded_once_and_what_the_kubelet_cannot_see_changes_noth
     ],
 )
 def test_every_cause_has_its_status_and_keeps_its_text(cause, status):
-    error = refusal(GrantRefusedError(cause, "example.com/a gpu-1: gone; ü"))
+    error = make_refusal(GrantRefusedError(cause, "example.com/a gpu-1: gone; ü"))
     assert (error.status, error.message) == (status, "example.com/a gpu-1: gone; ü")
 
 
 def test_every_cause_has_a_status():
-    assert all(refusal(GrantRefusedError(cause, "x")).status for cause in RefusalCause)
+    assert all(make_refusal(GrantRefusedError(cause, "x")).status for cause in RefusalCause)
 
 
 @given(st.text(st.characters(), max_size=400))
 def test_texts_are_one_printable_line_of_limited_length(text):
-    line = one_line(text)
+    line = format_error_text(text)
     assert line.isprintable()
     assert len(line) <= 200
     line.encode()
 
 
 def test_options():
-    assert Options().message() == v1beta1.DevicePluginOptions()
-    assert Options(pre_start=True, preferred=True).message() == v1beta1.DevicePluginOptions(
+    assert PluginOptions().build_message() == v1beta1.DevicePluginOptions()
+    assert PluginOptions(has_prestart=True, has_preference=True).build_message() == v1beta1.DevicePluginOptions(
         pre_start_required=True, get_preferred_allocation_available=True
     )

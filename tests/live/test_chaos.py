@@ -368,7 +368,7 @@ async def test_whatever_happens_the_truth_comes_out(rig, at_once, monkeypatch, s
         socket_registration, "STREAM_SECONDS", 1.0
     )  # a stream may be cancelled before the agent sees it
     monkeypatch.setattr(list_publisher, "DELIVERY_SECONDS", 1.0)  # nobody may be reading
-    monkeypatch.setattr(allocation, "DELIVERY_SECONDS", 1.5)
+    monkeypatch.setattr(allocation, "PUBLISH_SECONDS", 1.5)
     rig.streams_overtake = True  # a slow reader sees the lists of two resources in any order
     chaos = Chaos(rig, seed)
     try:

@@ -84,7 +84,7 @@ async def test_serial_ports_that_are_no_console(rig):
     free = ports - {f"/dev/{name}" for name in consoles}
     async with rig.kubelet, rig.agent(root=REAL) as agent:
         await rig.streaming(FOO)
-        found = {node.path for device in agent.registry.current(FOO).devices for node in device.nodes}
+        found = {node.path for device in agent.registry.get_list(FOO).devices for node in device.nodes}
         assert found == free
 
 
@@ -95,6 +95,6 @@ async def test_no_disk_that_the_machine_uses(rig):
     serve(rig, "disk")
     async with rig.kubelet, rig.agent(root=REAL) as agent:
         await rig.streaming(FOO)
-        found = {node.path for device in agent.registry.current(FOO).devices for node in device.nodes}
+        found = {node.path for device in agent.registry.get_list(FOO).devices for node in device.nodes}
         assert not any(path.startswith(node) for path in used for node in found)
         assert not any(node.startswith(("/dev/loop", "/dev/zram", "/dev/dm-", "/dev/md")) for node in found)

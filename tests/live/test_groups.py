@@ -101,7 +101,7 @@ def told(agent, *bases):
 
 
 def reason(agent, resource, number=0):
-    return str(agent.registry.current(resource).devices[number].reason)
+    return str(agent.registry.get_list(resource).devices[number].reason)
 
 
 async def test_a_kit_is_plugged_part_by_part(rig):
@@ -214,7 +214,7 @@ async def test_a_function_that_is_bound_elsewhere_is_still_of_its_group_until_no
         bind(rig, gpu, "amdgpu")
         agent.tracker.nudge(kernel_event(gpu, "pci"))
         await agent.tracker.looked()
-        assert [device.id for device in agent.registry.current(VFIO).devices] == ["0000:3b:00.0"]
+        assert [device.id for device in agent.registry.get_list(VFIO).devices] == ["0000:3b:00.0"]
         assert reason(agent, VFIO) == ""
         bind(rig, sound, "snd_hda_intel")
         agent.tracker.nudge(kernel_event(sound, "pci"))

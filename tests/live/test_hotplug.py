@@ -61,17 +61,17 @@ async def test_a_node_made_anew_between_two_looks_is_handed_out_as_it_is_now(rig
     rig.plug("foo0", "bar0")
     async with rig.kubelet, rig.agent() as agent:
         await rig.streaming(FOO, BAR)
-        (before,) = agent.registry.current(FOO).devices
+        (before,) = agent.registry.get_list(FOO).devices
         rig.unplug("foo0")
         rig.tree.node("/dev/foo0", "c 250:7")
         rig.plug("bar1")
         await rig.until(lambda: last(rig.kubelet, BAR) == {"bar0": HEALTHY, "bar1": HEALTHY})
         await agent.tracker.looked()
-        (after,) = agent.registry.current(FOO).devices
+        (after,) = agent.registry.get_list(FOO).devices
         assert [(node.major, node.minor) for node in (*before.nodes, *after.nodes)] == [(240, 116), (250, 7)]
         assert (await rig.kubelet.allocate("p", "c", {FOO: 1})).devices == {"/dev/foo0": ("/dev/foo0", "rw")}
         assert len(story(rig.kubelet, FOO)) == 1  # the kubelet sees no difference
-        assert agent.counts.blips == {FOO: 1}
+        assert agent.counters.blips == {FOO: 1}
 
 
 async def test_a_link_that_leads_elsewhere_gives_the_other_node_once_no_pod_has_the_first(rig, soon):
@@ -86,7 +86,7 @@ async def test_a_link_that_leads_elsewhere_gives_the_other_node_once_no_pod_has_
         rig.tree.at("/dev/serial/scale.new").rename(rig.tree.at("/dev/serial/scale"))
         await rig.until(lambda: last(rig.kubelet, SERIAL) == {"serial_scale": UNHEALTHY})
         rig.kubelet.remove_pod("p")
-        await rig.until(lambda: agent.registry.current(SERIAL).devices[0].key == "node:c188:1")
+        await rig.until(lambda: agent.registry.get_list(SERIAL).devices[0].key == "node:c188:1")
         await rig.until(lambda: last(rig.kubelet, SERIAL) == {"serial_scale": HEALTHY})
         assert (await rig.kubelet.allocate("q", "c", {SERIAL: 1})).devices == {"/dev/scale0": ("/dev/ttyUSB1", "rw")}
         rig.tree.at("/dev/ttyUSB1").unlink()  # in a directory of which the source's own glob says nothing
@@ -238,7 +238,7 @@ async def test_a_rebound_function_leaves_one_resource_before_it_joins_the_other(
     tree.pci("0000:3b:00.1", driver="vfio-pci")
     async with rig.kubelet, rig.agent() as agent:
         await rig.streaming(NET, VFIO)
-        await rig.until(lambda: not agent.held._doubts)  # until then pods may hold all that is listed
+        await rig.until(lambda: not agent.devices_in_use._doubts)  # until then pods may hold all that is listed
         for driver, here, there in (("vfio-pci", VFIO, NET), ("mlx5_core", NET, VFIO)):
             tree.link(f"{card}/driver", f"/sys/bus/pci/drivers/{driver}")
             agent.tracker.nudge(kernel_event(card, "pci"))
@@ -294,7 +294,7 @@ def counted(request, monkeypatch):
         return
     rig = request.getfixturevalue("rig")
     rig.asked = 0
-    real = devices_in_use.holders
+    real = devices_in_use.list_holders
 
     async def holders(*arguments):
         answer = await real(*arguments)
@@ -302,7 +302,7 @@ def counted(request, monkeypatch):
         rig.kubelet.events.wake()
         return answer
 
-    monkeypatch.setattr(devices_in_use, "holders", holders)
+    monkeypatch.setattr(devices_in_use, "list_holders", holders)
 
 
 async def test_unplugged_while_held_and_replugged_with_another_minor(rig, soon):

@@ -155,7 +155,7 @@ async def test_no_second_pod_gets_what_a_pod_has(rig, soon, links, entries, happ
             await rig.streaming(*names)
         else:
             happens(tree)
-        await rig.until(lambda: not agent.held._doubts)
+        await rig.until(lambda: not agent.devices_in_use._doubts)
         await looked(rig, agent, names)
         for name in names:
             with pytest.raises(PodRefused):
@@ -172,14 +172,14 @@ async def looked(rig, agent, names):
     """Everything was looked at, and the kubelet has the lists that follow from it."""
     agent.tracker.nudge(ALL_DIRTY)
     await agent.tracker.looked()
-    lists = {name: agent.registry.current(name).devices for name in names}
+    lists = {name: agent.registry.get_list(name).devices for name in names}
     now = {name: {one.id: one.health.value for one in devices} for name, devices in lists.items()}
     await rig.until(lambda: {name: last(rig.kubelet, name) for name in names} == now)
 
 
 def healthy(agent, names):
     """The numbers of what could be given, as often as it could be."""
-    devices = [device for name in names for device in agent.registry.current(name).devices]
+    devices = [device for name in names for device in agent.registry.get_list(name).devices]
     return [
         (node.type, node.major, node.minor)
         for device in devices

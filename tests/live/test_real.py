@@ -85,7 +85,7 @@ async def test_nodes_below_dev_come_go_return_and_are_replaced(rig, both_loops, 
         await rig.until(lambda: last(rig.kubelet, FOO) == {zero: HEALTHY})
         os.mknod(f"{private}/new", 0o20600, os.makedev(1, 7))
         os.rename(f"{private}/new", f"{private}/x0")
-        await rig.until(lambda: agent.registry.current(FOO).devices[0].nodes[0].minor == 7)
+        await rig.until(lambda: agent.registry.get_list(FOO).devices[0].nodes[0].minor == 7)
         assert (await rig.kubelet.allocate("p", "c", {FOO: 1})).devices == {
             f"{private}/x0": (f"{private}/x0", "rw"),
         }
@@ -167,9 +167,9 @@ async def test_a_program_opens_a_node(rig):
     )
     async with rig.kubelet, rig.agent(root=REAL) as agent:
         await rig.until(lambda: last(rig.kubelet, "example.com/opened") == {"null": HEALTHY})
-        await rig.until(lambda: "exit code 1" in str(agent.registry.current("example.com/tty").devices[0].reason))
+        await rig.until(lambda: "exit code 1" in str(agent.registry.get_list("example.com/tty").devices[0].reason))
         await rig.until(lambda: last(rig.kubelet, "example.com/tty") == {"tty": UNHEALTHY})
-        assert "/dev/tty" in str(agent.registry.current("example.com/tty").devices[0].reason)
+        assert "/dev/tty" in str(agent.registry.get_list("example.com/tty").devices[0].reason)
 
 
 @needs_events
@@ -177,9 +177,9 @@ async def test_events_that_change_nothing_send_nothing(rig):
     rig.serve(named("null", "mem"))
     async with rig.kubelet, rig.agent(root=REAL) as agent:
         await rig.streaming(FOO)
-        heard = agent.counts.events["uevents"]
+        heard = agent.counters.events["uevents"]
         events(50)
-        await rig.until(lambda: agent.counts.events["uevents"] > heard)
+        await rig.until(lambda: agent.counters.events["uevents"] > heard)
         await agent.tracker.looked()
         assert story(rig.kubelet, FOO) == [{"null": HEALTHY}]
 

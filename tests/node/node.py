@@ -17,7 +17,7 @@ from pathlib import Path
 import agent
 from agent.kubelet.grpc_channel import dial
 from agent.kubelet.messages.v1 import AllocatableResourcesRequest, PodResourcesListerStub
-from agent.kubelet.pod_resources import Holder, holders
+from agent.kubelet.pod_resources import Holder, list_holders
 from tests.node import image
 from tests.node.keeper import gone
 from tests.node.machine import PATH, Machine, Process, until
@@ -294,7 +294,7 @@ class Node:
 
     def holders(self) -> dict[tuple[str, str], tuple[Holder, ...]]:
         """What the kubelet's PodResources says of the same."""
-        return dict(asyncio.run(holders(str(self.machine.path(POD_RESOURCES)), 10)))
+        return dict(asyncio.run(list_holders(str(self.machine.path(POD_RESOURCES)), 10)))
 
     def allocatable(self) -> dict[str, set[str]]:
         """The healthy ids of each resource, as the kubelet's PodResources says."""

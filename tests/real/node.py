@@ -93,6 +93,6 @@ def gone_or_there(tree: Tree, names: list[str]) -> tuple[set[str], set[str]]:
 
 def told(agent: Agent, resource: str = FOO) -> tuple[set[str], set[str]]:
     """What the agent's list says now: Healthy ids, and the others."""
-    devices = agent.registry.current(resource).devices
+    devices = agent.registry.get_list(resource).devices
     healthy = {device.id for device in devices if device.health.value == "Healthy"}
     return healthy, {device.id for device in devices} - healthy

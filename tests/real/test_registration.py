@@ -126,7 +126,7 @@ async def test_08_kubelet_begins_between_our_look_and_our_call(served, monkeypat
     async with served.agent() as agent:
         await ready(served, FOO, BAR)
         await served.kubelet.down(kill=kill)
-        monkeypatch.setattr(agent.parts.kubelet, "stir", lambda: None)  # what inotify says comes later still
+        monkeypatch.setattr(agent.parts.kubelet_socket, "stir", lambda: None)  # what inotify says comes later still
         monkeypatch.setattr(register_module, "dial", late)
         await ready(served, FOO, BAR)
         await served.allocatable(FOO, 2)
@@ -155,7 +155,7 @@ async def test_13_no_register_while_the_stream_lives(served):
         for name in ("a", "b"):
             (served.dp / name).touch()
             (served.dp / name).unlink()
-            agent.parts.kubelet.refresh()
+            agent.parts.kubelet_socket.refresh()
             agent.tracker.nudge()
         served.plug("foo2")
         await served.allocatable(FOO, 3)
@@ -207,7 +207,7 @@ async def test_15_register_comes_after_the_old_connection_is_closed(served):
         await served.until(lambda: phases(agent)[FOO] is Phase.STREAMING)
         for number in range(2, 12):
             os.chmod(served.kubelet.socket, 0o700 + number)
-            agent.parts.kubelet.check()
+            agent.parts.kubelet_socket.check()
             await served.until(lambda number=number: served.registers(FOO) == number)
             await ready(served)
             await served.until(lambda: phases(agent)[FOO] is Phase.STREAMING)
@@ -499,7 +499,7 @@ async def test_reload_moves_between_the_ways_of_registration(served):
         await ready(served, FOO, BAR)
         for number, way in enumerate(("watcher", "socket", "watcher"), 2):
             served.serve(entry(FOO, f'registration = "{way}"'), BAR)
-            assert (await served.reload(agent)).moved == (FOO,)
+            assert (await served.reload(agent)).reregistered_names == (FOO,)
             await served.until(lambda number=number: served.kubelet.events.count("registered", FOO) == number)
             await served.until(lambda: phases(agent)[FOO] is Phase.STREAMING)
             await served.until(lambda: served.kubelet.streams(FOO) == 1)

@@ -198,7 +198,7 @@ async def test_agent_restart_leaves_an_iommu_group_with_its_pod(node, away):
         with pytest.raises(PodRefused):
             await node.kubelet.admit("r", {NIC: 1})
         if not away:
-            await node.until(lambda: agent.held.answered_at)
+            await node.until(lambda: agent.devices_in_use.answered_at)
             await agent.tracker.looked()
         assert told(agent, NIC) == ({ALONE}, {FIRST, SECOND})
         assert told(agent, DISK) == ({SSD}, set())
@@ -301,9 +301,9 @@ async def test_96_98_pod_resources_says_what_is_held(node, released):
             await node.kubelet.again(kill=kill)
             assert await node.kubelet.pods_again() == {}
             await node.kubelet.sees(FOO, (), {held})
-        before = agent.held.answered_at
-        await node.until(lambda: agent.held.answered_at != before)
-        assert agent.held.ids == {held}
+        before = agent.devices_in_use.answered_at
+        await node.until(lambda: agent.devices_in_use.answered_at != before)
+        assert agent.devices_in_use.ids == {held}
         await node.kubelet.over("p")
-        await node.until(lambda: not agent.held.ids)
+        await node.until(lambda: not agent.devices_in_use.ids)
         await node.kubelet.seen(lambda view: held not in view.get(FOO, NOTHING).unhealthy)

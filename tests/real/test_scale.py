@@ -63,7 +63,7 @@ async def test_38_list_stays_within_what_the_kubelet_takes(node):
     await node.kubelet.start()
     async with node.agent() as agent:
         await node.streaming(FOO)
-        listed = agent.registry.current(FOO)
+        listed = agent.registry.get_list(FOO)
         number = sum(len(device) for device in listed.devices)
         assert 50_000 < number < 90_000
         await node.allocatable(FOO, number)

@@ -135,7 +135,7 @@ def test_the_log_says_so_once_and_when_it_is_over(tree, told, caplog):
     status = Status()
     with caplog.at_level(logging.INFO, "agent"):
         for now in (silent, silent, None, None):
-            status.silenced({"example.com/a": now})
+            status.set_withheld_topologies({"example.com/a": now})
     assert [record.message for record in caplog.records] == [
         "example.com/a: 0000:86:00.0 has no NUMA node, so that of the 1 other is not told to the kubelet",
         "example.com/a: the NUMA nodes of its devices are told again",
@@ -148,6 +148,6 @@ def test_the_log_says_so_again_of_a_resource_that_comes_back(tree, told, caplog)
     _, silent = told('source = "pci"')
     status = Status()
     for _ in range(2):
-        status.silenced({"example.com/a": silent})
+        status.set_withheld_topologies({"example.com/a": silent})
         status.remove("example.com/a")
     assert len(caplog.records) == 2

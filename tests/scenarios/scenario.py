@@ -71,13 +71,13 @@ class Pods:
         self.ids: frozenset[str] = frozenset()
 
     @property
-    def known(self) -> frozenset[str]:
+    def confirmed_ids(self) -> frozenset[str]:
         return self.ids
 
     def __contains__(self, id_: object) -> bool:
         return id_ in self.ids
 
-    def granted(self, ids) -> None:
+    def add_grant(self, ids) -> None:
         self.ids |= frozenset(ids)
 
     def end(self, ids) -> None:

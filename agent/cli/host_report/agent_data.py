@@ -11,7 +11,7 @@ from agent.cli.status import attention_lines, device_table, held_by
 from agent.cli.terminal import Terminal
 from agent.cli.time_text import Times
 from agent.config.load import Configuration
-from agent.control.control_socket import Answer
+from agent.control.control_socket import ControlAnswer
 from agent.core.language.safe_text import escape
 from agent.core.struct import Struct
 from agent.host.root import Root
@@ -31,7 +31,7 @@ class AgentData(Struct):
     """
 
     view_text: str
-    answer: Answer | None = None
+    answer: ControlAnswer | None = None
     with_history: bool = False
     utc: bool = False
 
@@ -41,12 +41,12 @@ class AgentData(Struct):
         return Times((self.answer or {})["time"], utc=self.utc)
 
     @property
-    def devices(self) -> Sequence[Answer]:
+    def devices(self) -> Sequence[ControlAnswer]:
         """The requested devices, from the agent."""
         return self.answer["devices"] if self.answer else ()
 
     @property
-    def resource(self) -> Answer | None:
+    def resource(self) -> ControlAnswer | None:
         """The requested resource, from the agent, or None."""
         return self.answer["resource"] if self.answer else None
 
@@ -54,7 +54,7 @@ class AgentData(Struct):
         """Return the first line, which names the source of the data."""
         return terminal.style(terminal.text(escape(self.view_text)), "dim")
 
-    def find_device(self, item: HostReportItem) -> Answer | None:
+    def find_device(self, item: HostReportItem) -> ControlAnswer | None:
         """Return the data of the agent about a host device, or None."""
         devices = (device for device in self.devices if device["resource"] == item.resource)
         return next((device for device in devices if item.device is None or device["id"] == item.device.id), None)
@@ -92,7 +92,7 @@ class AgentData(Struct):
         answer = self.answer
         return [*attention_lines(answer, terminal), ""] if answer and answer["attention"] else []
 
-    def _format_device_lines(self, device: Answer) -> Iterator[str]:
+    def _format_device_lines(self, device: ControlAnswer) -> Iterator[str]:
         times = self.times
         reason = f": {escape(device['reason'])}" if device["reason"] else ""
         yield f"  health       {device['health']} since {times.since(device['since'])}{reason}"
@@ -113,7 +113,7 @@ class AgentData(Struct):
             yield f"  kubelet      not told yet{outage}"
         yield from self._format_history(device["history"], times)
 
-    def _format_history(self, changes: Sequence[Answer], times: Times) -> Iterator[str]:
+    def _format_history(self, changes: Sequence[ControlAnswer], times: Times) -> Iterator[str]:
         if not changes:
             return
         if not self.with_history:
@@ -147,12 +147,12 @@ def request_agent_data(arguments: argparse.Namespace, configuration: Configurati
     )
 
 
-def _format_drain(drain: Answer, times: Times) -> str:
+def _format_drain(drain: ControlAnswer, times: Times) -> str:
     reason = f"{escape(drain['reason'])}, " if drain["reason"] else ""
     return f"{reason}since {times.since(drain['since'])}, until device-agent undrain"
 
 
-def _format_checks(checks: Sequence[Answer], times: Times) -> Iterator[str]:
+def _format_checks(checks: Sequence[ControlAnswer], times: Times) -> Iterator[str]:
     longest = max((len(check["check"]) for check in checks), default=0)
     for index, check in enumerate(checks):
         prefix = f"  {'checks' if index == 0 else '':11}  "

@@ -58,7 +58,7 @@ class Lab:
             listener=listener,
         )
         self._configure()
-        self.agent = Agent(self.configuration, root, place.state, programs=False)
+        self.agent = Agent(self.configuration, root, place.state, runs_programs=False)
 
     def load(self) -> Configuration:
         """The configuration as its files are now: a person's, if there is one, and the lab's own entries."""
@@ -76,7 +76,7 @@ class Lab:
 
     def snapshot(self, resource: str) -> DeviceList:
         """What the agent lists of a resource."""
-        return self.agent.registry.current(resource)
+        return self.agent.registry.get_list(resource)
 
     def phase(self, resource: str) -> Phase:
         """Where a resource stands."""
@@ -150,7 +150,7 @@ class Lab:
         if not self.kubelet.running:
             async with asyncio.timeout(DEADLINE):
                 while any(bool(device.reason) is plugged for device in self.snapshot(made.PTY).devices):
-                    await self.agent.status.changed()
+                    await self.agent.status.wait_for_change()
             return 0.0
         healthy, unhealthy = (wanted, other) if plugged else (other, wanted)
         await self.kubelet.until(
@@ -188,7 +188,7 @@ async def running(lab: Lab) -> AsyncIterator[Lab]:
         try:
             await lab.agent.tracker.looked()
             while len(lab.names) < len(lab.configuration.resources):
-                await lab.agent.status.changed()
+                await lab.agent.status.wait_for_change()
             yield lab
         finally:
             lab.agent.stop()

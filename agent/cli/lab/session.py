@@ -35,7 +35,7 @@ class Session:
         await lab.kubelet.start()
         await lab.settled()
         self._lines = lines
-        self._say(lab.agent.status.line())
+        self._say(lab.agent.status.format_line())
         if lab.terminal is not None and lines.interactive:
             self._say(f"help lists the words, Tab completes. unplug takes {lab.terminal.path} away.")
         while (line := await lines.next()) is not None and line.strip() != "quit":

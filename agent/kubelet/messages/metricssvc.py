@@ -7,7 +7,17 @@ from collections.abc import Mapping
 from grpclib.const import Handler
 
 from agent.core.struct import field
-from agent.kubelet.protobuf import TEXT, Count, Field, Message, Ready, Service, Stub, nested, unimplemented
+from agent.kubelet.protobuf import (
+    TEXT,
+    EncodedMessage,
+    Field,
+    FieldCount,
+    Message,
+    Service,
+    Stub,
+    make_message_type,
+    make_unimplemented_error,
+)
 
 
 class Nothing(Message):
@@ -29,7 +39,7 @@ class GPUState(Message):
         Field(1, "id", TEXT),
         Field(2, "uuid", TEXT),
         Field(3, "health", TEXT),
-        Field(4, "associated_workload", TEXT, Count.MANY),
+        Field(4, "associated_workload", TEXT, FieldCount.MANY),
         Field(5, "device", TEXT),
     )
 
@@ -37,13 +47,13 @@ class GPUState(Message):
 class GPUStateResponse(Message):
     gpu_state: list[GPUState] = field(default_factory=list)
 
-    wire = (Field(1, "gpu_state", nested(GPUState), Count.MANY),)
+    wire = (Field(1, "gpu_state", make_message_type(GPUState), FieldCount.MANY),)
 
 
 class MetricsServiceBase(Service):
-    async def list(self, message: Nothing) -> GPUStateResponse | Ready:
+    async def list(self, message: Nothing) -> GPUStateResponse | EncodedMessage:
         """All GPUs."""
-        raise unimplemented()
+        raise make_unimplemented_error()
 
     def __mapping__(self) -> Mapping[str, Handler]:
         """Return the calls by path."""

@@ -7,7 +7,17 @@ from collections.abc import Mapping
 from grpclib.const import Handler
 
 from agent.core.struct import field
-from agent.kubelet.protobuf import BOOL, TEXT, Count, Field, Message, Ready, Service, Stub, unimplemented
+from agent.kubelet.protobuf import (
+    BOOL,
+    TEXT,
+    EncodedMessage,
+    Field,
+    FieldCount,
+    Message,
+    Service,
+    Stub,
+    make_unimplemented_error,
+)
 
 
 class InfoRequest(Message):
@@ -28,7 +38,7 @@ class PluginInfo(Message):
         Field(1, "type", TEXT),
         Field(2, "name", TEXT),
         Field(3, "endpoint", TEXT),
-        Field(4, "supported_versions", TEXT, Count.MANY),
+        Field(4, "supported_versions", TEXT, FieldCount.MANY),
     )
 
 
@@ -50,15 +60,17 @@ class RegistrationStatusResponse(Message):
 class RegistrationBase(Service):
     """Served by the plugin, on the socket the watcher found."""
 
-    async def get_info(self, message: InfoRequest) -> PluginInfo | Ready:
+    async def get_info(self, message: InfoRequest) -> PluginInfo | EncodedMessage:
         """One second; a slower answer is tried again later."""
-        raise unimplemented()
+        raise make_unimplemented_error()
 
-    async def notify_registration_status(self, message: RegistrationStatus) -> RegistrationStatusResponse | Ready:
+    async def notify_registration_status(
+        self, message: RegistrationStatus
+    ) -> RegistrationStatusResponse | EncodedMessage:
         """The verdict of the kubelet. Five seconds; an error here undoes a registration
         in kubelets from 1.36 on.
         """
-        raise unimplemented()
+        raise make_unimplemented_error()
 
     def __mapping__(self) -> Mapping[str, Handler]:
         """Return the calls by path."""

@@ -11,14 +11,14 @@ from agent.kubelet.protobuf import (
     INT64,
     TEXT,
     UINT64,
-    Count,
+    EncodedMessage,
     Field,
+    FieldCount,
     Message,
-    Ready,
     Service,
     Stub,
-    nested,
-    unimplemented,
+    make_message_type,
+    make_unimplemented_error,
 )
 
 
@@ -55,7 +55,7 @@ class GetPodResourcesRequest(Message):
 class TopologyInfo(Message):
     nodes: list[NUMANode] = field(default_factory=list)
 
-    wire = (Field(1, "nodes", nested(NUMANode), Count.MANY),)
+    wire = (Field(1, "nodes", make_message_type(NUMANode), FieldCount.MANY),)
 
 
 class ClaimResource(Message):
@@ -68,11 +68,11 @@ class ClaimResource(Message):
     share_id: str | None = None
 
     wire = (
-        Field(1, "cdi_devices", nested(CDIDevice), Count.MANY),
+        Field(1, "cdi_devices", make_message_type(CDIDevice), FieldCount.MANY),
         Field(2, "driver_name", TEXT),
         Field(3, "pool_name", TEXT),
         Field(4, "device_name", TEXT),
-        Field(5, "share_id", TEXT, Count.OPTIONAL),
+        Field(5, "share_id", TEXT, FieldCount.OPTIONAL),
     )
 
 
@@ -83,8 +83,8 @@ class ContainerDevices(Message):
 
     wire = (
         Field(1, "resource_name", TEXT),
-        Field(2, "device_ids", TEXT, Count.MANY),
-        Field(3, "topology", nested(TopologyInfo), Count.OPTIONAL),
+        Field(2, "device_ids", TEXT, FieldCount.MANY),
+        Field(3, "topology", make_message_type(TopologyInfo), FieldCount.OPTIONAL),
     )
 
 
@@ -96,7 +96,7 @@ class ContainerMemory(Message):
     wire = (
         Field(1, "memory_type", TEXT),
         Field(2, "size", UINT64),
-        Field(3, "topology", nested(TopologyInfo), Count.OPTIONAL),
+        Field(3, "topology", make_message_type(TopologyInfo), FieldCount.OPTIONAL),
     )
 
 
@@ -108,7 +108,7 @@ class DynamicResource(Message):
     wire = (
         Field(2, "claim_name", TEXT),
         Field(3, "claim_namespace", TEXT),
-        Field(4, "claim_resources", nested(ClaimResource), Count.MANY),
+        Field(4, "claim_resources", make_message_type(ClaimResource), FieldCount.MANY),
     )
 
 
@@ -119,9 +119,9 @@ class AllocatableResourcesResponse(Message):
     memory: list[ContainerMemory] = field(default_factory=list)
 
     wire = (
-        Field(1, "devices", nested(ContainerDevices), Count.MANY),
-        Field(2, "cpu_ids", INT64, Count.MANY),
-        Field(3, "memory", nested(ContainerMemory), Count.MANY),
+        Field(1, "devices", make_message_type(ContainerDevices), FieldCount.MANY),
+        Field(2, "cpu_ids", INT64, FieldCount.MANY),
+        Field(3, "memory", make_message_type(ContainerMemory), FieldCount.MANY),
     )
 
 
@@ -137,10 +137,10 @@ class ContainerResources(Message):
 
     wire = (
         Field(1, "name", TEXT),
-        Field(2, "devices", nested(ContainerDevices), Count.MANY),
-        Field(3, "cpu_ids", INT64, Count.MANY),
-        Field(4, "memory", nested(ContainerMemory), Count.MANY),
-        Field(5, "dynamic_resources", nested(DynamicResource), Count.MANY),
+        Field(2, "devices", make_message_type(ContainerDevices), FieldCount.MANY),
+        Field(3, "cpu_ids", INT64, FieldCount.MANY),
+        Field(4, "memory", make_message_type(ContainerMemory), FieldCount.MANY),
+        Field(5, "dynamic_resources", make_message_type(DynamicResource), FieldCount.MANY),
     )
 
 
@@ -156,38 +156,38 @@ class PodResources(Message):
     wire = (
         Field(1, "name", TEXT),
         Field(2, "namespace", TEXT),
-        Field(3, "containers", nested(ContainerResources), Count.MANY),
-        Field(4, "cpu_ids", INT64, Count.MANY),
-        Field(5, "memory", nested(ContainerMemory), Count.MANY),
+        Field(3, "containers", make_message_type(ContainerResources), FieldCount.MANY),
+        Field(4, "cpu_ids", INT64, FieldCount.MANY),
+        Field(5, "memory", make_message_type(ContainerMemory), FieldCount.MANY),
     )
 
 
 class GetPodResourcesResponse(Message):
     pod_resources: PodResources | None = None
 
-    wire = (Field(1, "pod_resources", nested(PodResources), Count.OPTIONAL),)
+    wire = (Field(1, "pod_resources", make_message_type(PodResources), FieldCount.OPTIONAL),)
 
 
 class ListPodResourcesResponse(Message):
     pod_resources: list[PodResources] = field(default_factory=list)
 
-    wire = (Field(1, "pod_resources", nested(PodResources), Count.MANY),)
+    wire = (Field(1, "pod_resources", make_message_type(PodResources), FieldCount.MANY),)
 
 
 class PodResourcesListerBase(Service):
-    async def list(self, message: ListPodResourcesRequest) -> ListPodResourcesResponse | Ready:
+    async def list(self, message: ListPodResourcesRequest) -> ListPodResourcesResponse | EncodedMessage:
         """Since 1.20. Active pods only, from 1.34 on."""
-        raise unimplemented()
+        raise make_unimplemented_error()
 
     async def get_allocatable_resources(
         self, message: AllocatableResourcesRequest
-    ) -> AllocatableResourcesResponse | Ready:
+    ) -> AllocatableResourcesResponse | EncodedMessage:
         """Since 1.21."""
-        raise unimplemented()
+        raise make_unimplemented_error()
 
-    async def get(self, message: GetPodResourcesRequest) -> GetPodResourcesResponse | Ready:
+    async def get(self, message: GetPodResourcesRequest) -> GetPodResourcesResponse | EncodedMessage:
         """Since 1.27, on by default from 1.34."""
-        raise unimplemented()
+        raise make_unimplemented_error()
 
     def __mapping__(self) -> Mapping[str, Handler]:
         """Return the calls by path."""

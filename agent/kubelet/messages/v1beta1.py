@@ -13,14 +13,14 @@ from agent.kubelet.protobuf import (
     INT64,
     PAIR,
     TEXT,
-    Count,
+    EncodedMessage,
     Field,
+    FieldCount,
     Message,
-    Ready,
     Service,
     Stub,
-    nested,
-    unimplemented,
+    make_message_type,
+    make_unimplemented_error,
 )
 
 
@@ -52,8 +52,8 @@ class ContainerPreferredAllocationRequest(Message):
     allocation_size: int = 0
 
     wire = (
-        Field(1, "available_device_ids", TEXT, Count.MANY),
-        Field(2, "must_include_device_ids", TEXT, Count.MANY),
+        Field(1, "available_device_ids", TEXT, FieldCount.MANY),
+        Field(2, "must_include_device_ids", TEXT, FieldCount.MANY),
         Field(3, "allocation_size", INT32),
     )
 
@@ -61,14 +61,14 @@ class ContainerPreferredAllocationRequest(Message):
 class ContainerPreferredAllocationResponse(Message):
     device_ids: list[str] = field(default_factory=list)
 
-    wire = (Field(1, "device_ids", TEXT, Count.MANY),)
+    wire = (Field(1, "device_ids", TEXT, FieldCount.MANY),)
 
 
 class ContainerAllocateRequest(Message):
     # In no order.
     devices_ids: list[str] = field(default_factory=list)
 
-    wire = (Field(1, "devices_ids", TEXT, Count.MANY),)
+    wire = (Field(1, "devices_ids", TEXT, FieldCount.MANY),)
 
 
 class CDIDevice(Message):
@@ -106,7 +106,7 @@ class DeviceSpec(Message):
 class PreStartContainerRequest(Message):
     devices_ids: list[str] = field(default_factory=list)
 
-    wire = (Field(1, "devices_ids", TEXT, Count.MANY),)
+    wire = (Field(1, "devices_ids", TEXT, FieldCount.MANY),)
 
 
 class PreStartContainerResponse(Message):
@@ -127,14 +127,14 @@ class RegisterRequest(Message):
         Field(1, "version", TEXT),
         Field(2, "endpoint", TEXT),
         Field(3, "resource_name", TEXT),
-        Field(4, "options", nested(DevicePluginOptions), Count.OPTIONAL),
+        Field(4, "options", make_message_type(DevicePluginOptions), FieldCount.OPTIONAL),
     )
 
 
 class TopologyInfo(Message):
     nodes: list[NUMANode] = field(default_factory=list)
 
-    wire = (Field(1, "nodes", nested(NUMANode), Count.MANY),)
+    wire = (Field(1, "nodes", make_message_type(NUMANode), FieldCount.MANY),)
 
 
 class PreferredAllocationRequest(Message):
@@ -144,19 +144,19 @@ class PreferredAllocationRequest(Message):
 
     container_requests: list[ContainerPreferredAllocationRequest] = field(default_factory=list)
 
-    wire = (Field(1, "container_requests", nested(ContainerPreferredAllocationRequest), Count.MANY),)
+    wire = (Field(1, "container_requests", make_message_type(ContainerPreferredAllocationRequest), FieldCount.MANY),)
 
 
 class PreferredAllocationResponse(Message):
     container_responses: list[ContainerPreferredAllocationResponse] = field(default_factory=list)
 
-    wire = (Field(1, "container_responses", nested(ContainerPreferredAllocationResponse), Count.MANY),)
+    wire = (Field(1, "container_responses", make_message_type(ContainerPreferredAllocationResponse), FieldCount.MANY),)
 
 
 class AllocateRequest(Message):
     container_requests: list[ContainerAllocateRequest] = field(default_factory=list)
 
-    wire = (Field(1, "container_requests", nested(ContainerAllocateRequest), Count.MANY),)
+    wire = (Field(1, "container_requests", make_message_type(ContainerAllocateRequest), FieldCount.MANY),)
 
 
 class ContainerAllocateResponse(Message):
@@ -169,11 +169,11 @@ class ContainerAllocateResponse(Message):
     cdi_devices: list[CDIDevice] = field(default_factory=list)
 
     wire = (
-        Field(1, "envs", PAIR, Count.MAP),
-        Field(2, "mounts", nested(Mount), Count.MANY),
-        Field(3, "devices", nested(DeviceSpec), Count.MANY),
-        Field(4, "annotations", PAIR, Count.MAP),
-        Field(5, "cdi_devices", nested(CDIDevice), Count.MANY),
+        Field(1, "envs", PAIR, FieldCount.MAP),
+        Field(2, "mounts", make_message_type(Mount), FieldCount.MANY),
+        Field(3, "devices", make_message_type(DeviceSpec), FieldCount.MANY),
+        Field(4, "annotations", PAIR, FieldCount.MAP),
+        Field(5, "cdi_devices", make_message_type(CDIDevice), FieldCount.MANY),
     )
 
 
@@ -188,7 +188,7 @@ class Device(Message):
     wire = (
         Field(1, "id", TEXT),
         Field(2, "health", TEXT),
-        Field(3, "topology", nested(TopologyInfo), Count.OPTIONAL),
+        Field(3, "topology", make_message_type(TopologyInfo), FieldCount.OPTIONAL),
     )
 
 
@@ -196,24 +196,24 @@ class AllocateResponse(Message):
     # Never empty for a request that was not: the kubelet would lose the devices.
     container_responses: list[ContainerAllocateResponse] = field(default_factory=list)
 
-    wire = (Field(1, "container_responses", nested(ContainerAllocateResponse), Count.MANY),)
+    wire = (Field(1, "container_responses", make_message_type(ContainerAllocateResponse), FieldCount.MANY),)
 
 
 class ListAndWatchResponse(Message):
     # All devices of the resource; replaces what was sent before.
     devices: list[Device] = field(default_factory=list)
 
-    wire = (Field(1, "devices", nested(Device), Count.MANY),)
+    wire = (Field(1, "devices", make_message_type(Device), FieldCount.MANY),)
 
 
 class RegistrationBase(Service):
     """Served by the kubelet on kubelet.sock in its device-plugins directory."""
 
-    async def register(self, message: RegisterRequest) -> Empty | Ready:
+    async def register(self, message: RegisterRequest) -> Empty | EncodedMessage:
         """Dials back to the plugin before it answers: be serving before you call, and
         allow it more than ten seconds. Every refusal is status UNKNOWN with a text.
         """
-        raise unimplemented()
+        raise make_unimplemented_error()
 
     def __mapping__(self) -> Mapping[str, Handler]:
         """Return the calls by path."""
@@ -235,34 +235,36 @@ class RegistrationStub(Stub):
 class DevicePluginBase(Service):
     """Served by the plugin, on one Unix socket per resource."""
 
-    async def get_device_plugin_options(self, message: Empty) -> DevicePluginOptions | Ready:
+    async def get_device_plugin_options(self, message: Empty) -> DevicePluginOptions | EncodedMessage:
         """Called once, inside Register; an error here ends the registration."""
-        raise unimplemented()
+        raise make_unimplemented_error()
 
-    def list_and_watch(self, message: Empty) -> AsyncIterator[ListAndWatchResponse | Ready]:
+    def list_and_watch(self, message: Empty) -> AsyncIterator[ListAndWatchResponse | EncodedMessage]:
         """One complete list at once and one after each change. May open before Register
         has answered. The kubelet writes its checkpoint to disk for every message, and
         reads at most 4 MiB of one.
         """
-        raise unimplemented()
+        raise make_unimplemented_error()
 
     async def get_preferred_allocation(
         self, message: PreferredAllocationRequest
-    ) -> PreferredAllocationResponse | Ready:
+    ) -> PreferredAllocationResponse | EncodedMessage:
         """Asked before Allocate when the options offer it. An empty answer means "no
         opinion"; an error fails the pod. No deadline.
         """
-        raise unimplemented()
+        raise make_unimplemented_error()
 
-    async def allocate(self, message: AllocateRequest) -> AllocateResponse | Ready:
+    async def allocate(self, message: AllocateRequest) -> AllocateResponse | EncodedMessage:
         """What a container gets for its devices. May be repeated for the same ids, and
         for pods that never start. There is no call for giving back. No deadline.
         """
-        raise unimplemented()
+        raise make_unimplemented_error()
 
-    async def pre_start_container(self, message: PreStartContainerRequest) -> PreStartContainerResponse | Ready:
+    async def pre_start_container(
+        self, message: PreStartContainerRequest
+    ) -> PreStartContainerResponse | EncodedMessage:
         """Before each start of a container when the options ask for it; 30 s."""
-        raise unimplemented()
+        raise make_unimplemented_error()
 
     def __mapping__(self) -> Mapping[str, Handler]:
         """Return the calls by path."""
