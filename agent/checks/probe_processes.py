@@ -45,7 +45,7 @@ log = logging.getLogger(__name__)
 class _ProbeState:
     """The state of one probe.
 
-    failure: why there are no reports; empty while the probe reports.
+    failure: why there are no reports. Empty while the probe reports.
     off_reason: why the probe has nothing to report on this host.
     note: the last line that was not in the protocol.
     end_reason: how the last process ended, until the next one reports.
@@ -176,7 +176,7 @@ class Probes:
         return f"{reason}: {state.note}" if state.note else reason
 
     async def _read_reports(self, probe: ProbeSpec, state: _ProbeState, user: QueryUser, child: Child) -> str:
-        """Read reports until the probe ends, is silent for too long, or closes its output; return the reason."""
+        """Read reports until the probe ends, is silent for too long, or closes its output. Return the reason."""
         loop = asyncio.get_running_loop()
         has_event = asyncio.Event()
         child.set_at_end(has_event)

@@ -11,7 +11,7 @@ from agent.core.language.template import has_control
 from agent.core.language.value import Scalar, ValueType, parse_kernel_text
 from agent.core.struct import Struct
 
-LINE_LIMIT = 65536  # bytes of a line; longer lines are dropped
+LINE_LIMIT = 65536  # bytes of a line, longer lines are dropped
 _TEXT_LIMIT = 4096  # characters of a location, a name, a value, a reason
 
 
@@ -24,7 +24,7 @@ class ReportedHealth(Struct):
 
 
 class ReportedField(Struct):
-    """The value of a field at a location; None if it is no longer known."""
+    """The value of a field at a location, or None if it is no longer known."""
 
     location: str
     name: str
@@ -56,7 +56,7 @@ _HEALTH = {True: QueryStatus.HEALTHY, False: QueryStatus.UNHEALTHY, None: QueryS
 
 
 def parse_line(line: bytes) -> ProbeLine | None:
-    """Return the content of a line; None if it is not in the protocol."""
+    """Return the content of a line, or None if it is not in the protocol."""
     try:
         fields = json.loads(line)
     except (ValueError, RecursionError):

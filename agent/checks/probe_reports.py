@@ -18,7 +18,7 @@ class ProbeReports:
     """The last report for each location.
 
     Attributes:
-        life: the number of the current process; each report has the number of its process. When the reports are
+        life: the number of the current process. Each report has the number of its process. When the reports are
             complete, those of earlier processes are deleted.
         is_complete: whether any process has sent all reports.
         is_full: a report of this process had no room.
@@ -38,7 +38,7 @@ class ProbeReports:
         self.is_full = False
 
     def get_worst(self, locations: Iterable[str]) -> QueryResult | None:
-        """Return the worst health of these locations with the newest number of them; None if there is none."""
+        """Return the worst health of these locations with the newest number of them, or None if there is none."""
         results = [report[1] for location in locations if (report := self._health.get(location)) is not None]
         if not results:
             return None
@@ -46,7 +46,7 @@ class ProbeReports:
         return QueryResult(worst.status, worst.reason, max(answer.number for answer in results))
 
     def get_field(self, locations: Iterable[str], name: str) -> Scalar | None:
-        """Return the value of a field of these locations; None if it is not known."""
+        """Return the value of a field of these locations, or None if it is not known."""
         reports = (report for location in locations if (report := self._fields.get(location, {}).get(name)) is not None)
         return next((value for _, value in reports), None)
 

@@ -19,7 +19,7 @@ from agent.checks.query_user import QueryUser
 from agent.core.entry.query import PolledQuery, QueryResult, QueryStatus
 from agent.core.struct import replace
 
-WORKERS = 8  # queries that run at the same time; one that hangs uses one of these up to its timeout
+WORKERS = 8  # queries that run at the same time. A query that hangs uses one of these up to its timeout
 _GOLDEN = 0.6180339887498949  # multiples of the golden ratio spread most evenly
 _PENDING_RESULT = QueryResult(QueryStatus.PENDING, "no answer yet")
 

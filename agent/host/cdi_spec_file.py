@@ -37,7 +37,7 @@ class SpecFiles:
         return self._root.read_version(self.get_path(name))
 
     def read(self, name: str) -> bytes | None:
-        """Return the content of a file; None if it does not exist.
+        """Return the content of a file, or None if it does not exist.
 
         Raises:
             OSError: the file belongs to another program, or cannot be read.

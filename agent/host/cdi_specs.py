@@ -11,7 +11,7 @@ from agent.core.entry.generated_cdi import MARK
 from agent.core.language.value import Absent
 from agent.host.root import Root
 
-LIMIT = 16 * 1024 * 1024  # bytes of a spec; on the largest nodes it has some hundred thousand
+LIMIT = 16 * 1024 * 1024  # bytes of a spec. On the largest nodes it has some hundred thousand
 _YOUNG_SECONDS = 1.0  # a file that changed so recently may change again within one clock tick
 
 
@@ -26,7 +26,7 @@ _Files: TypeAlias = Mapping[str, _ReadSpec]
 
 
 class SpecDirectories:
-    """Reader of CDI specs. It reads a file again when the file changes; an unchanged file costs one `stat`.
+    """Reader of CDI specs. It reads a file again when the file changes. An unchanged file costs one `stat`.
 
     directories: in the order of the runtime. The last one has priority.
     """

@@ -24,7 +24,7 @@ _MODE, _DIRECTORY_MODE = 0o644, 0o755  # CNI plugins need not run as root
 
 
 class DevInfoError(Exception):
-    """A device-information file cannot be written; the text gives the reason."""
+    """A device-information file cannot be written. The text gives the reason."""
 
 
 class _Memory(Struct):
@@ -107,7 +107,7 @@ class DevInfoDirectory:
             yield name, self._read_memory(name)
 
     def _read_memory(self, name: str) -> _Memory | None:
-        """Return the record of a file; None if it does not exist or is damaged."""
+        """Return the record of a file, or None if it does not exist or is damaged."""
         text = _read(os.path.join(self._memory_directory, name), LIMIT)
         try:
             content = json.loads(text or "")
@@ -122,7 +122,7 @@ def _max_size(*texts: str) -> int:
 
 
 def _read(path: str, size: int) -> str | None:
-    """Return the text of a plain file; None if no file exists.
+    """Return the text of a plain file, or None if no file exists.
 
     Return "" for a file that is not plain, cannot be read, or has more than `size` bytes. No own file has this text.
     """

@@ -102,7 +102,7 @@ class PathWatch:
         self._failure = "closed"
 
     def watch(self, directories: Iterable[str]) -> frozenset[str]:
-        """Watch these directories and no others. Repeated calls are cheap; each one finds changes without events, as a
+        """Watch these directories and no others. Repeated calls are cheap. Each one finds changes without events, as a
         mount.
 
         Returns:

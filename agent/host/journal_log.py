@@ -48,7 +48,7 @@ class JournalHandler(logging.Handler):
     """
 
     def __init__(self, fallback: logging.Handler, path: str = SOCKET, stream: int = 2) -> None:
-        """Create the handler. `path` is the socket of the journal; `fallback` writes to `stream`."""
+        """Create the handler. `path` is the socket of the journal. `fallback` writes to `stream`."""
         super().__init__()
         self._fallback = fallback
         self._path = path

@@ -24,7 +24,7 @@ KMSG = "/dev/kmsg"
 STDIN = 0  # a unit opens the log here, so that the agent needs no right to open it
 
 _DEVICE = os.makedev(1, 11)  # Documentation/admin-guide/devices.txt
-_RECORD_SIZE = 1 << 16  # largest record in bytes: a longer one is lost (EINVAL); the kernel's have 8 KiB
+_RECORD_SIZE = 1 << 16  # largest record in bytes: a longer one is lost (EINVAL). The kernel's have 8 KiB
 _RECORD = re.compile(rb"([0-9]{1,10}),([0-9]{1,20}),([0-9]{1,20}),([^;]*);(.*)")
 _ERROR_TEXTS = {errno.EPERM: "not permitted", errno.EACCES: "not permitted", errno.ENOENT: "there is none"}
 
@@ -65,7 +65,7 @@ class KernelLog:
 
     @property
     def handle(self) -> int | None:
-        """The file that becomes readable with new records; None if nothing reports them, and the caller must poll."""
+        """The file that becomes readable with new records, or None if the caller must poll."""
         return None if self._is_plain_file else self._handle
 
     def open(self) -> Absent | None:
@@ -92,7 +92,7 @@ class KernelLog:
         self._handle, self._is_plain_file, self._partial_line, self._is_live, self._last = None, False, b"", False, None
 
     def read_records(self, limit: int) -> tuple[LogRecord, ...] | None:
-        """Read up to `limit` records and return the lines of the kernel among them; None if there is no record now."""
+        """Read up to `limit` records. Return the lines of the kernel among them, or None if there is no record now."""
         if self._handle is None and self._is_plain_file:
             self.open()  # the file may exist by now
         if self._handle is None:
@@ -157,9 +157,8 @@ class KernelLog:
                 data = os.read(self._handle or 0, _RECORD_SIZE)
                 if not data:
                     return
-                self._partial_line = (
-                    self._partial_line[:_RECORD_SIZE] + data
-                )  # the beginning of an endless line is enough
+                # The beginning of an endless line is enough.
+                self._partial_line = self._partial_line[:_RECORD_SIZE] + data
                 continue
             self._partial_line = remainder
             limit -= 1
@@ -167,7 +166,7 @@ class KernelLog:
 
 
 def _open_standard_input() -> int | None:
-    """Return the log that the parent process opened, at its oldest line; None if standard input is another file."""
+    """Return the log that the parent process opened, at its oldest line, or None if standard input is another file."""
     try:
         status = os.fstat(STDIN)
         if not stat.S_ISCHR(status.st_mode) or status.st_rdev != _DEVICE:
@@ -185,7 +184,7 @@ def _open_standard_input() -> int | None:
 
 
 def _parse_record(line: bytes) -> _LogRecord | None:
-    """Return a record, parsed from its first line; None if the line is malformed."""
+    """Return a record, parsed from its first line, or None if the line is malformed."""
     match = _RECORD.fullmatch(line)
     if match is None:
         return None

@@ -22,7 +22,7 @@ from agent.host.root import Root
 ROUTES_PATH = "/proc/net"  # words that read routes depend on this path
 
 _GROUPS = 0x1 | 0x40 | 0x400  # RTMGRP_LINK, RTMGRP_IPV4_ROUTE, RTMGRP_IPV6_ROUTE
-_RECEIVE = 1 << 20  # bytes of the socket buffer; the kernel limits it to net.core.rmem_max
+_RECEIVE = 1 << 20  # bytes of the socket buffer. The kernel limits it to net.core.rmem_max
 _ATTACH_FILTER = 26  # SO_ATTACH_FILTER, include/uapi/asm-generic/socket.h
 
 # Attributes that differ in each message, or do not describe the link: counters, wireless, inet6.
@@ -132,7 +132,7 @@ class _Listener(NetlinkListener):
         return DirtySet(frozenset(paths | {ROUTES_PATH}), lists)
 
     def _find_directory(self, name: bytes) -> str:
-        """Return the canonical directory of an interface; empty if it has none now."""
+        """Return the canonical directory of an interface. The result is empty if it has none now."""
         path = f"/sys/class/net/{rtnetlink.decode_name(name)}"
         if not name or not os.path.islink(path):
             return ""

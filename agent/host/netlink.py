@@ -12,7 +12,7 @@ from typing import ClassVar
 from agent.core.inventory.dirty_set import ALL_DIRTY, DirtySet
 
 EVENTS = 64  # events of one call, before other tasks of the event loop run
-_DISCARD_LIMIT = 100_000  # messages discarded in one call after an overrun; the remaining ones are read as events
+_DISCARD_LIMIT = 100_000  # messages discarded in one call after an overrun. The remaining ones are read as events
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ class NetlinkListener:
         self._socket.close()
 
     def read_event(self) -> DirtySet | None:
-        """Return the dirty set of the next event; None if there is no event now.
+        """Return the dirty set of the next event, or None if there is no event now.
 
         Raises:
             OSError: events were lost.

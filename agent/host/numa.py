@@ -13,7 +13,7 @@ _NODE = re.compile(r"node([0-9]+)")
 
 
 def list_numa_nodes(root: Root) -> frozenset[int]:
-    """Return the numbers of all NUMA nodes; empty if the kernel has no NUMA support."""
+    """Return the numbers of all NUMA nodes. The result is empty if the kernel has no NUMA support."""
     names = root.list_names(NODES)
     if isinstance(names, Absent):
         return frozenset()

@@ -61,7 +61,7 @@ class Child:
         self._end = start_in_thread(os.waitid, os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
 
     async def wait(self, seconds: float | None = None) -> int | None:
-        """Return the exit code when the program has ended; None if it runs longer than `seconds`."""
+        """Return the exit code when the program has ended, or None if it runs longer than `seconds`."""
         await asyncio.wait([self._end], timeout=seconds)
         return self.code
 
@@ -71,7 +71,7 @@ class Child:
 
     @property
     def code(self) -> int | None:
-        """The exit code, or minus the signal that ended it; None while it runs."""
+        """The exit code, or minus the signal that ended it. None while it runs."""
         result = self._end.result() if self._end.done() else None
         return None if result is None else result.si_status if result.si_code == os.CLD_EXITED else -result.si_status
 
@@ -100,9 +100,8 @@ async def start_program(
     Raises:
         OSError: it cannot be started.
     """
-    starting = start_in_thread(
-        _start, argv, environment, errors
-    )  # a thread: the program may be on a disk that does not respond
+    # In a thread: the program may be on a disk that does not respond.
+    starting = start_in_thread(_start, argv, environment, errors)
     try:
         process, stdout = await asyncio.shield(starting)
     except asyncio.CancelledError:
@@ -208,7 +207,7 @@ async def run_program(
     seconds: float,
     environment: Mapping[str, str] = ENVIRONMENT,
 ) -> AsyncIterator[ProgramResult]:
-    """Run a program until it ends, but at most `seconds`; yield its result.
+    """Run a program until it ends, but at most `seconds`, and yield its result.
 
     A program that has not ended by then is killed when the block ends. Leaving the block waits for its end. So a caller
     that starts the program only then never has two of them, and still knows in time that it hangs.

@@ -15,7 +15,7 @@ SHOWN = 100  # characters of the last output line in an error
 
 
 class ProgramError(Exception):
-    """A program failed; the text gives the reason and the last line of its output."""
+    """A program failed. The text gives the reason and the last line of its output."""
 
 
 async def run(command: Command, environment: Mapping[str, str] | None = None) -> bool:
@@ -50,6 +50,6 @@ def _describe_end(code: int, ending: str) -> str:
 
 
 def _format_last_line(output: str) -> str:
-    """Return a colon and the last line that is not blank; empty if there is none."""
+    """Return a colon and the last line that is not blank. The result is empty if there is none."""
     lines = [line for line in output.splitlines() if line.strip()]
     return f": {shorten(lines[-1].strip(), SHOWN)}" if lines else ""

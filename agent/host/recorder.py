@@ -168,7 +168,7 @@ class _RecordingBuilder:
         )
 
     def _read_mode(self, path: str) -> int | None:
-        """Return the mode of a path in a canonical directory; None if it does not exist.
+        """Return the mode of a path in a canonical directory, or None if it does not exist.
 
         Store it, and the target of a link.
         """

@@ -28,7 +28,7 @@ _TOP = ("sys", "proc", "dev", "run")
 
 
 class RecordingError(ValueError):
-    """A file that is no recording; the message gives the reason."""
+    """A file that is no recording. The message gives the reason."""
 
 
 def write_recording(recording: Recording, path: str) -> None:

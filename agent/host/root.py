@@ -115,7 +115,7 @@ class Root:
                 self.silent_paths.discard(path)
 
     def _find_barrier(self, path: str, host: str) -> Absent | None:
-        """Return the reason why a file must not be read; None if it may be read."""
+        """Return the reason why a file must not be read, or None if it may be read."""
         if _is_denied(path.rpartition("/")[2]) or (host is not path and _is_denied(host.rpartition("/")[2])):
             return Absent("is never read: that would wait or act", unreadable=True)
         if path in self.silent_paths:
@@ -150,7 +150,9 @@ class Root:
         return real_path if isinstance(real_path, Absent) else real_path.rpartition("/")[2]
 
     def resolve(self, path: str) -> str | Absent:
-        """Return the path with every link followed; absent for a loop, a missing file, and a link that leads out of the
+        """Return the path with every link followed.
+
+        The result is absent for a loop, a missing file, and a link that leads out of the
         prefix.
 
         Absolute links start at the prefix again. A link from elsewhere into /proc is refused, because its content
@@ -232,7 +234,10 @@ class Root:
             del self._listings[threading.get_ident()]
 
     def list_directories(self, directory: str) -> tuple[str, ...]:
-        """Return the subdirectories of a directory in natural order, without links; empty if it cannot be listed."""
+        """Return the subdirectories of a directory in natural order, without links.
+
+        The result is empty if it cannot be listed.
+        """
         host = self._get_host_path(directory)
         if isinstance(host, Absent):
             return ()
@@ -253,7 +258,7 @@ class Root:
         return not isinstance(host, Absent) and os.path.isdir(host)
 
     def read_directory_instance_id(self, path: str) -> str:
-        """Return the instance ID of a directory; empty if the path is no directory."""
+        """Return the instance ID of a directory. The result is empty if the path is no directory."""
         host = self._get_host_path(path)
         try:
             status = None if isinstance(host, Absent) else os.stat(host)
@@ -262,7 +267,10 @@ class Root:
         return str(status.st_ino) if status and stat.S_ISDIR(status.st_mode) else ""
 
     def read_instance_id(self, path: str) -> str:
-        """Return a value that differs when a file or directory is created again; empty if it does not exist."""
+        """Return a value that differs when a file or directory is created again.
+
+        The result is empty if it does not exist.
+        """
         host = self._get_host_path(path)
         try:
             return "" if isinstance(host, Absent) else str(os.stat(host).st_ino)
@@ -270,7 +278,10 @@ class Root:
             return ""
 
     def read_version(self, path: str) -> tuple[int, ...]:
-        """Return a value that differs when a file or its content may have changed; empty if it does not exist."""
+        """Return a value that differs when a file or its content may have changed.
+
+        The result is empty if it does not exist.
+        """
         host = self._get_host_path(path)
         try:
             status = None if isinstance(host, Absent) else os.stat(host)
@@ -279,7 +290,9 @@ class Root:
         return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns) if status else ()
 
     def get_age(self, path: str) -> float:
-        """Return the seconds since the creation or the last change of ownership; infinite if missing or if the clock
+        """Return the seconds since the creation or the last change of ownership.
+
+        The result is infinite if missing or if the clock
         was set back.
         """
         host = self._get_host_path(path)
@@ -336,7 +349,7 @@ def _is_denied(name: str) -> bool:
 
 
 def _read_target(host: str) -> str | None:
-    """Return the target of a link; None if the path exists and is no link.
+    """Return the target of a link, or None if the path exists and is no link.
 
     Raises:
         OSError: the path cannot be read.

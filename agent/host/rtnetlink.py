@@ -75,7 +75,7 @@ def decode_name(value: bytes) -> str:
 
 
 def _request_links(netlink_socket: socket.socket) -> Mapping[str, tuple[str, ...]] | None:
-    """Return one list; None if a change interrupted it."""
+    """Return one list, or None if a change interrupted it."""
     body = LINK.pack(socket.AF_UNSPEC, 0, 0, 0, 0) + struct.pack("=HHI", 8, _EXT_MASK, _SKIP_STATS)
     netlink_socket.send(HEADER.pack(HEADER.size + len(body), GETLINK, _REQUEST | _DUMP, 1, 0) + body)
     names: dict[str, tuple[str, ...]] = {}

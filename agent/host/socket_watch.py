@@ -124,7 +124,7 @@ class SocketWatches:
 
 
 def identify(path: str) -> SocketIdentity | None:
-    """Return the identity of the socket at a path; None if no socket is there."""
+    """Return the identity of the socket at a path, or None if no socket is there."""
     try:
         status = os.stat(path)
     except OSError:

@@ -23,7 +23,7 @@ def notify(**fields: str | int) -> None:
 
 
 def read_watchdog_seconds() -> float | None:
-    """Return the watchdog period of systemd in seconds; None if this process has none."""
+    """Return the watchdog period of systemd in seconds, or None if this process has none."""
     pid = os.environ.get("WATCHDOG_PID")
     microseconds = os.environ.get("WATCHDOG_USEC", "")
     if not microseconds.isdecimal() or (pid is not None and pid != str(os.getpid())):

@@ -22,7 +22,7 @@ CONTROL = "/run/udev/control"  # the socket of udevd: it exists exactly while ud
 PENDING_SECONDS = 10.0
 PENDING_REASON = "udev has not finished with it"
 
-_LIMIT = 65536  # bytes of one database file; DEVLINKS of a disk with many names exceeds a page
+_LIMIT = 65536  # bytes of one database file. DEVLINKS of a disk with many names exceeds a page
 
 
 class UdevProperties(Struct):

@@ -65,7 +65,7 @@ class _Listener(NetlinkListener):
 
 
 def make_dirty_set(device: pyudev.Device) -> DirtySet:
-    """Return what an event marks as dirty. Everything is in the message; nothing is read from the device."""
+    """Return what an event marks as dirty. Everything is in the message. Nothing is read from the device."""
     paths = {f"/sys{device.device_path}"}
     if old := device.properties.get("DEVPATH_OLD"):  # of a `move` event: the previous path
         paths.add(f"/sys{old}")

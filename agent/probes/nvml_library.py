@@ -8,11 +8,8 @@ from __future__ import annotations
 import ctypes
 
 LIBRARY = "libnvidia-ml.so.1"
-UNAVAILABLE_CODES = (
-    9,
-    12,
-    18,
-)  # DRIVER_NOT_LOADED, LIBRARY_NOT_FOUND, LIB_RM_VERSION_MISMATCH: nothing to report, for now
+# DRIVER_NOT_LOADED, LIBRARY_NOT_FOUND, LIB_RM_VERSION_MISMATCH: nothing to report, for now.
+UNAVAILABLE_CODES = (9, 12, 18)
 TIMEOUT, LOST = 10, 15
 XID = 0x8  # nvmlEventTypeXidCriticalError
 WHOLE_GPU = 0xFFFFFFFF  # in place of an instance ID: the event belongs to the whole GPU
@@ -57,7 +54,7 @@ class NvmlField(ctypes.Structure):
 
 
 class NvmlError(Exception):
-    """A call failed; `code` is its result."""
+    """A call failed. `code` is its result."""
 
     def __init__(self, code: int, text: str) -> None:
         super().__init__(text)
@@ -84,7 +81,7 @@ class Nvml:
             raise NvmlError(code, f"{name}: NVML error {code}")
 
     def read_number(self, name: str, *arguments: object) -> int | None:
-        """Return the number that a function gives; None if it fails."""
+        """Return the number that a function gives, or None if it fails."""
         value = ctypes.c_uint()
         try:
             self(name, *arguments, ctypes.byref(value))
@@ -93,7 +90,7 @@ class Nvml:
         return value.value
 
     def read_text(self, name: str, handle: ctypes.c_void_p) -> str | None:
-        """Return the text that a function gives; None if it fails."""
+        """Return the text that a function gives, or None if it fails."""
         buffer = ctypes.create_string_buffer(96)
         try:
             self(name, handle, buffer, ctypes.c_uint(len(buffer)))

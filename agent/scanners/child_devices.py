@@ -8,7 +8,7 @@ from agent.core.language.value import Absent, ValueType
 from agent.scanners.drm_words import select_numbered
 from agent.scanners.word_table import LookCache, WordSubject
 
-# phys_port_name of a port is empty, p0 or p0s1; of a representor pf0vf3, pf0sf1 or c1pf0 (switchdev.rst).
+# phys_port_name of a port is empty, p0 or p0s1, of a representor pf0vf3, pf0sf1 or c1pf0 (switchdev.rst).
 _PORT = re.compile(r"(?:p[0-9]+(?:s[0-9]+)?)?")
 _REPRESENTOR = re.compile(r"(?:c[0-9]+)?pf[0-9]+.*")
 
@@ -60,7 +60,7 @@ def find_netdev(cache: LookCache, subject: WordSubject) -> WordSubject | Absent:
 
 
 def find_rdma(cache: LookCache, subject: WordSubject) -> WordSubject | Absent:
-    """Return the RDMA device of a function. Of several it is the first; the others are representors."""
+    """Return the RDMA device of a function. Of several it is the first. The others are representors."""
     names = cache.list_names(f"{subject.directory}/infiniband")
     if not names:
         return Absent("it has no RDMA device")

@@ -13,9 +13,9 @@ _DEPTH_LIMIT = (
     8  # levels of directories below a device that are searched for nodes (1-1:1.0/ttyUSB0/tty/ttyUSB0 has four)
 )
 _OTHER_NODES = frozenset({"scsi_generic", "scsi_device", "scsi_disk", "bsg"})  # other nodes of a SCSI disk
-_STORAGE = "0x01"  # the class of PCI functions with disks; for other classes no disks are searched
+_STORAGE = "0x01"  # the class of PCI functions with disks. For other classes no disks are searched
 _CONSOLE = "/sys/class/tty/console/active"
-_DIRECTORY_LIMIT = 4096  # directories searched for one device; limits the cost of broken hardware
+_DIRECTORY_LIMIT = 4096  # directories searched for one device, limits the cost of broken hardware
 
 
 def find_parent_directory(cache: LookCache, directory: str) -> str | Absent:

@@ -71,7 +71,7 @@ def scan(root: Root, source: Source, previous: SourceListing, dirty_set: DirtySe
 
 
 def make_device(cache: LookCache, path: str, pattern: Glob | None) -> HostDevice | None:
-    """Return a directory as a device that no source lists; None if it is no directory of the kernel.
+    """Return a directory as a device that no source lists, or None if it is no directory of the kernel.
 
     pattern: extracts words from as many of the last names as it has.
     """
@@ -154,7 +154,7 @@ def _make_listed_device(
     root = cache.root
     directory = root.resolve_device(path) if path.startswith("/sys/") else root.resolve(path)
     if isinstance(directory, Absent):
-        # A former match of a glob may be missing; a path that is named in full may not.
+        # A former match of a glob may be missing. A path that is named in full may not.
         return SkippedPath(path, directory.reason) if path in source.arguments or directory.unreadable else None
     if not directory.startswith(("/sys/", "/proc/")):
         return SkippedPath(path, "leads out of /sys and /proc")

@@ -45,7 +45,7 @@ def list_controllers(cache: LookCache, subsystem: str) -> tuple[str, ...]:
 
 
 def find_subsystem(cache: LookCache, controller: str) -> str:
-    """Return the directory of the NVMe subsystem of a controller; empty if it has none."""
+    """Return the directory of the NVMe subsystem of a controller. The result is empty if it has none."""
     return cache.get_or_read("nvme subsystems", "", lambda: dict(_map_controllers(cache))).get(controller, "")
 
 

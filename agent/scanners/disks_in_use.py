@@ -16,7 +16,7 @@ from agent.core.language.value import Absent
 from agent.scanners.disks import list_controllers
 from agent.scanners.word_table import LookCache
 
-_LIMIT = 1 << 20  # bytes of a list; with thousands of pods it has half a megabyte
+_LIMIT = 1 << 20  # bytes of a list. With thousands of pods it has half a megabyte
 
 
 def find_disks_in_use(cache: LookCache) -> frozenset[str]:
@@ -89,9 +89,8 @@ def _list_driver_devices(cache: LookCache) -> Iterator[str]:
     """Yield the devices of all mounted file systems of some drivers, in any mount namespace."""
     for driver in ("ext4", "f2fs", "xfs"):
         names = cache.list_names(f"/sys/fs/{driver}")
-        devices = [
-            cache.root.resolve_device(f"/sys/class/block/{name}") for name in names
-        ]  # other names there: features, stats
+        # Other names in this directory: features, stats.
+        devices = [cache.root.resolve_device(f"/sys/class/block/{name}") for name in names]
         yield from (device for device in devices if isinstance(device, str))
     for volume in cache.list_names("/sys/fs/btrfs"):
         members = cache.list_names(f"/sys/fs/btrfs/{volume}/devices")

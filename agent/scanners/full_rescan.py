@@ -37,7 +37,7 @@ def find_changes(
 def build_read_history(
     specs: Sequence[ResourceSpec], current: Inventory, reader: HostReader, previous: Inventory, *, is_rescan: bool
 ) -> ReadHistory | None:
-    """Return the history for the next full rescan; None if that must match everything.
+    """Return the history for the next full rescan, or None if that must match everything.
 
     `is_rescan`: this look was one.
     """

@@ -70,7 +70,7 @@ def _has_capture(globs: tuple[str, ...]) -> bool:
 
 
 def expand(root: Root, base: str, components: tuple[str, ...]) -> Iterator[str | tuple[str, Absent]]:
-    """Yield the paths below `base` that match, in no order; or a directory that could not be listed, with the reason.
+    """Yield the paths below `base` that match, in no order, or a directory that could not be listed, with the reason.
 
     The last component is not looked up if it is no glob. The reader finds out whether it exists.
     """

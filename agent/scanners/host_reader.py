@@ -34,7 +34,7 @@ class HostReader:
     """Facts of one look. Each fact is read once, so that all entries match the same values."""
 
     def __init__(self, root: Root, cdi: SpecDirectories | None = None, queries: QuerySource = NO_AGENT) -> None:
-        """Create the reader of one look. `cdi`: the directories of CDI specs; the default is that of the runtimes."""
+        """Create the reader of one look. `cdi`: the directories of CDI specs. The default is that of the runtimes."""
         self._root = root
         self._queries = queries
         self._cdi = cdi or SpecDirectories()
@@ -131,7 +131,7 @@ class HostReader:
         return LookReads(self._devices, self._cache.nodes, self._fits, self._files, self._cdi_results)
 
     def reread(self, looks: Iterable[LookReads], changed_keys: Container[tuple[str, str]]) -> DirtySet | None:
-        """Read everything again and return what differs as dirty set; None if a difference belongs to no path or
+        """Read everything again and return what differs as dirty set, or None if a difference belongs to no path or
         device.
 
         changed_keys: source and key of devices that are dirty anyway.

@@ -66,7 +66,7 @@ def _find_uverbs(cache: LookCache, subject: WordSubject) -> Value | Absent:
 def _make_nodes_reader(class_directory: str, prefix: str) -> Callable[[LookCache, WordSubject], Value | Absent]:
     """Return a function that reads all nodes of one kind.
 
-    A node that the kernel names and that does not exist is in the list too, so that a mount of all nodes fails.
+    The list also has nodes that the kernel names and that do not exist. So a mount of all nodes fails.
     """
 
     def read(cache: LookCache, subject: WordSubject) -> Value | Absent:

@@ -68,7 +68,7 @@ def scan(root: Root, source: Source, previous: SourceListing, dirty_set: DirtySe
 def is_affected(source: Source, previous: SourceListing, dirty_set: DirtySet) -> bool:
     """See `Scanner.is_affected`.
 
-    True for a path that may match or lead to a match, for the target of a link, and for any path if a link leads
+    True for a path that may match or lead to a match, and for the target of a link. Any path counts while a link leads
     nowhere.
     """
     paths = tuple(path for path in dirty_set.paths if path.startswith("/dev"))
@@ -167,7 +167,7 @@ def _make_devices(
             canonical[parent] = root.resolve(parent) == parent
         entry = root.find_entry(path, within=canonical[parent])
         if isinstance(entry, Absent):
-            # A former match of a glob may be missing; a path that is named in full may not.
+            # A former match of a glob may be missing. A path that is named in full may not.
             if entry != NO_SUCH_FILE or (path in source.arguments and not is_glob(path)):
                 skipped_paths.append(SkippedPath(path, entry.reason))
             if entry.unreadable and path in previous_devices:
@@ -192,7 +192,7 @@ def _make_devices(
 
 
 def _find_directory(root: Root, node: DeviceNode) -> str:
-    """Return the canonical directory of the device of a node; empty if sysfs has none for its number."""
+    """Return the canonical directory of the device of a node. The result is empty if sysfs has none for its number."""
     kind = "char" if node.type == "c" else "block"
     directory = root.resolve_device(f"/sys/dev/{kind}/{node.major}:{node.minor}")
     return directory if isinstance(directory, str) else ""

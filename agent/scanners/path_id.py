@@ -22,7 +22,7 @@ _NUMBER = re.compile(r"(?<=[A-Za-z_])[0-9]+")
 
 
 def build_path_id(cache: LookCache, directory: str) -> str | Absent:
-    """Return the value that udev has in ID_PATH; absent where udev has none, or only udev knows it."""
+    """Return the value that udev has in ID_PATH. The result is absent where udev has none, or only udev knows it."""
     parts, unknown_subsystem, has_transport = _walk_up(cache, directory)
     if unknown_subsystem:
         return Absent(f"of {unknown_subsystem} devices it is known to udev only")
@@ -36,7 +36,7 @@ def build_path_id(cache: LookCache, directory: str) -> str | Absent:
 
 
 def build_bus_path(cache: LookCache, directory: str) -> str:
-    """Return the known parts of ID_PATH, to tell locations apart; empty for a virtual device."""
+    """Return the known parts of ID_PATH, to tell locations apart. The result is empty for a virtual device."""
     return "-".join(_walk_up(cache, directory)[0])
 
 

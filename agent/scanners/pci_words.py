@@ -59,9 +59,8 @@ def _is_present(cache: LookCache, subject: WordSubject) -> Value | Absent:
     is_responding = _responds(cache, subject.directory, _HEADER)
     if is_responding is not True:
         return is_responding
-    return cache.get_or_read(
-        "answers", physical, lambda: _responds(cache, physical, _IDENTITY)
-    )  # once for all functions of a card
+    # Read once for all functions of a card.
+    return cache.get_or_read("answers", physical, lambda: _responds(cache, physical, _IDENTITY))
 
 
 def _responds(cache: LookCache, directory: str, count: int) -> bool | Absent:

@@ -86,7 +86,7 @@ class ReadHistory(Struct):
         return has_same_entries and self.rescans < _RESCAN_LIMIT
 
     def add_look(self, look: LookReads) -> ReadHistory | None:
-        """Return the history with the reads of one more look; None if it becomes too large."""
+        """Return the history with the reads of one more look, or None if it becomes too large."""
         event_reads = self.event_reads + len(look.devices)
         if event_reads > max(_EVENT_READS, _EVENT_READS_FACTOR * len(self.looks[0].devices)):
             return None

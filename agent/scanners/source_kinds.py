@@ -73,7 +73,10 @@ def list_words(kind: str) -> tuple[str, ...]:
 
 
 def get_default_ids(kind: str) -> tuple[str, ...]:
-    """Return the templates of `id` for an entry without one, best first; empty if the entry must have one."""
+    """Return the templates of `id` for an entry without one, best first.
+
+    The result is empty if the entry must have one.
+    """
     return KINDS[kind].DEFAULT_IDS
 
 

@@ -53,9 +53,8 @@ def make_device_factory(
             return SkippedPath(path, directory.reason)
         inode = root.read_directory_instance_id(directory)
         if not inode:
-            return (
-                None if root.exists(directory) else SkippedPath(path, DISAPPEARED_REASON)
-            )  # a class has attributes too, which are no devices
+            # A class has attributes too, which are no devices.
+            return None if root.exists(directory) else SkippedPath(path, DISAPPEARED_REASON)
         if not is_included(cache, directory, name):
             return None
         properties = read_uevent(root, directory)

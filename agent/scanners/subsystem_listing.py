@@ -18,7 +18,7 @@ from agent.scanners.word_table import PCI_ADDRESS, LookCache
 
 DISAPPEARED_REASON = "went while it was looked at"
 
-_DIRTY_LIMIT = 16  # dirty paths up to which only their names are read again; with more, a full list costs less
+_DIRTY_LIMIT = 16  # dirty paths up to which only their names are read again. With more, a full list costs less
 
 
 # Makes the device at a path of the list, a skipped path, or nothing. The mapping has the previous devices by name:

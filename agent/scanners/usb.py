@@ -22,7 +22,7 @@ _HUB = "09"  # bDeviceClass of hubs (USB 2.0, 11.23.1)
 
 
 def _is_device(cache: LookCache, directory: str, name: str) -> bool:
-    if ":" in name or not name[:1].isdecimal():  # an interface; or usbN, the root hub of the controller
+    if ":" in name or not name[:1].isdecimal():  # an interface, or usbN, the root hub of the controller
         return False
     return cache.read_text(f"{directory}/bDeviceClass") != _HUB
 

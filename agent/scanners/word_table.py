@@ -149,7 +149,7 @@ class LookCache:
         return self.nodes[path]
 
     def list_names(self, directory: str) -> tuple[str, ...]:
-        """Return the names in a directory; empty if it does not exist."""
+        """Return the names in a directory. The result is empty if it does not exist."""
         names = self.get_or_read("names", directory, lambda: self.root.list_names(directory))
         return () if isinstance(names, Absent) else names
 
