@@ -32,7 +32,7 @@ def start_in_thread(function: Callable[P, T], *arguments: P.args, **named: P.kwa
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
 
-    def settle(result: T | None, error: BaseException | None) -> None:
+    def set_result(result: T | None, error: BaseException | None) -> None:
         if future.done():
             return
         if error is not None:
@@ -40,18 +40,18 @@ def start_in_thread(function: Callable[P, T], *arguments: P.args, **named: P.kwa
         else:
             future.set_result(result)  # type: ignore[arg-type]  # without an error there is a result
 
-    def work() -> None:
+    def run() -> None:
         result, error = None, None
         try:
             result = function(*arguments, **named)
         except BaseException as raised:  # noqa: BLE001  raised in the awaiting task
             error = raised
         try:
-            loop.call_soon_threadsafe(settle, result, error)
+            loop.call_soon_threadsafe(set_result, result, error)
         except RuntimeError:
             return  # the loop is closed: no task waits
 
-    threading.Thread(target=work, name=getattr(function, "__name__", "aside"), daemon=True).start()
+    threading.Thread(target=run, name=getattr(function, "__name__", "aside"), daemon=True).start()
     return future
 
 
@@ -66,7 +66,7 @@ class DaemonThreads(ThreadPoolExecutor):
         """Start a call and return its future."""
         future: Future[T] = Future()
 
-        def work() -> None:
+        def run() -> None:
             if not future.set_running_or_notify_cancel():
                 return
             try:
@@ -76,5 +76,5 @@ class DaemonThreads(ThreadPoolExecutor):
             else:
                 future.set_result(result)
 
-        threading.Thread(target=work, name=getattr(fn, "__name__", "aside"), daemon=True).start()
+        threading.Thread(target=run, name=getattr(fn, "__name__", "aside"), daemon=True).start()
         return future

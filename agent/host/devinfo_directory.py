@@ -74,7 +74,7 @@ class DevInfoDirectory:
                 continue
             path = os.path.join(self._directory, name)
             try:
-                if memory is not None and _read(path, _max_size(*memory.texts)) in memory.texts:
+                if memory is not None and _read(path, _get_max_size(*memory.texts)) in memory.texts:
                     os.unlink(path)
                 with suppress(FileNotFoundError):
                     os.unlink(os.path.join(self._memory_directory, name))
@@ -86,7 +86,7 @@ class DevInfoDirectory:
     def _write(self, path: str, info: DevInfo) -> None:
         memory = self._read_memory(info.name)
         own_texts = memory.texts if memory is not None and memory.id == info.id else ()
-        current_text = _read(path, _max_size(info.text, *own_texts))
+        current_text = _read(path, _get_max_size(info.text, *own_texts))
         if current_text == info.text:
             return
         is_own = current_text in own_texts
@@ -116,7 +116,7 @@ class DevInfoDirectory:
             return None
 
 
-def _max_size(*texts: str) -> int:
+def _get_max_size(*texts: str) -> int:
     """Return the size in bytes of the longest of these texts."""
     return max((len(text.encode()) for text in texts), default=0)
 

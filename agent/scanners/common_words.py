@@ -220,7 +220,7 @@ EVERY = make_table(
         ValueType.TEXT,
         "last part of its directory or node",
         "-",
-        lambda _, thing: thing.name,
+        lambda _, subject: subject.name,
         is_in_memory=True,
     ),
     Word("node", ValueType.PATH, "its own node, if that exists", "DEVNAME of uevent", find_own_node, is_in_memory=True),

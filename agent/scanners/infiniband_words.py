@@ -187,6 +187,6 @@ INFINIBAND = make_table(
         is_list=True,
     ),
     Relation("netdevs", "net", "its network interfaces", "ports/*/gid_attrs/ndevs", _list_netdevs, is_list=True),
-    Relation("rdma", "infiniband", "itself", "-", lambda _, thing: thing),
+    Relation("rdma", "infiniband", "itself", "-", lambda _, subject: subject),
     Relation("ports", "port", "its ports", "ports/*", _list_ports, is_list=True),
 )

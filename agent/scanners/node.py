@@ -29,7 +29,7 @@ TABLE = make_table(
         ValueType.TEXT,
         "its path below /dev, as the source fits it",
         "-",
-        lambda _, thing: thing.node.removeprefix("/dev/"),
+        lambda _, subject: subject.node.removeprefix("/dev/"),
         is_in_memory=True,
     ),
 )

@@ -188,14 +188,16 @@ def _find_vfio(cache: LookCache, subject: WordSubject) -> WordSubject | Absent:
 
 PCI = make_table(
     "pci",
-    Word("address", ValueType.PCI, "its address, 0000:3b:02.1", "the directory's name", lambda _, thing: thing.name),
+    Word(
+        "address", ValueType.PCI, "its address, 0000:3b:02.1", "the directory's name", lambda _, subject: subject.name
+    ),
     make_attribute("vendor", ValueType.HEX, "vendor id"),
     make_attribute("device", ValueType.HEX, "device id"),
     make_attribute("subsystem_vendor", ValueType.HEX, "vendor id of the board"),
     make_attribute("subsystem_device", ValueType.HEX, "device id of the board"),
     make_attribute("revision", ValueType.HEX, "revision"),
     make_attribute("class", ValueType.CLASS, "class, 2, 4 or 6 digits"),
-    Word("slot", ValueType.TEXT, "address without function", "-", lambda _, thing: thing.name.partition(".")[0]),
+    Word("slot", ValueType.TEXT, "address without function", "-", lambda _, subject: subject.name.partition(".")[0]),
     Word("root", ValueType.PCI, "root port", "the real path", _find_root),
     Word("number", ValueType.INT, "domain * 65536 + bus * 256 + device * 8 + function", "-", _compute_number),
     make_attribute("label", ValueType.TEXT, "the firmware's name of the slot"),

@@ -43,15 +43,15 @@ def make_scanner_functions(
     def scan(root: Root, source: Source, previous: SourceListing, dirty_set: DirtySet) -> SourceListing:
         return _scan(root, get_subsystem(source), previous, dirty_set, get_factory(source))
 
-    def concerns(source: Source, previous: SourceListing, dirty_set: DirtySet) -> bool:
+    def is_affected(source: Source, previous: SourceListing, dirty_set: DirtySet) -> bool:
         del previous
         return may_have_changed(get_subsystem(source), dirty_set)
 
-    def directories(root: Root, source: Source, listing: SourceListing) -> frozenset[str]:
+    def list_directories(root: Root, source: Source, listing: SourceListing) -> frozenset[str]:
         del listing
         return list_watched_directories(root, get_subsystem(source))
 
-    return ScannerFunctions(scan, concerns, is_same_device, directories)
+    return ScannerFunctions(scan, is_affected, is_same_device, list_directories)
 
 
 def get_list_paths(subsystem: str) -> tuple[str, str]:

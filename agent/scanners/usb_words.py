@@ -57,7 +57,9 @@ USB = make_table(
     make_attribute("serial", ValueType.TEXT, "serial number, as the device says"),
     make_attribute("maker", ValueType.TEXT, "maker, as the device says", "manufacturer"),
     make_attribute("model", ValueType.TEXT, "model, as the device says", "product"),
-    Word("port", ValueType.TEXT, "where it is plugged in, 1-1.4", "the directory's name", lambda _, thing: thing.name),
+    Word(
+        "port", ValueType.TEXT, "where it is plugged in, 1-1.4", "the directory's name", lambda _, subject: subject.name
+    ),
     Word("hub", ValueType.TEXT, "the hub it hangs on, 1-1", "the directory's name", _find_hub),
     make_attribute("speed", ValueType.TEXT, "Mbit/s"),
     make_attribute("bus", ValueType.INT, "number of the bus", "busnum"),
