@@ -1,1 +1,1 @@
-"""What the host has, and which entry takes which of it."""
+"""The inventory: what the host has, and which entry takes which host device."""

@@ -1,4 +1,7 @@
-"""Traits: what a device is preferred by, worked out when it is looked at, so that a choice reads nothing."""
+"""Affinities: the values by which `prefer` ranks a device.
+
+They are computed in a look, so that a choice reads nothing from the host.
+"""
 
 from __future__ import annotations
 
@@ -18,30 +21,30 @@ _STEP = re.compile(r"pci[0-9a-f]{4,}:[0-9a-f]{2}|[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-
 
 
 class PciePath(Struct):
-    """Where a device sits on PCI Express: root complex, root port, bridges and itself; and its NUMA nodes."""
+    """The path of a device on PCI Express, from the root complex over the bridges to itself, and its NUMA nodes."""
 
     path: tuple[str, ...] = ()
     numa: tuple[int, ...] = ()
 
 
 class LinkDistances(Struct, dict=True):
-    """A device among its links: what names it as an end, and how far each other end is, by what names that."""
+    """The name of a device as a link end, and its distance to each other end, by the name of that end."""
 
     name: Scalar | None = None
     distances: Mapping[Scalar | None, int] = field(default_factory=dict)
 
     def __hash__(self) -> int:
-        """Of its name: how far the others are cannot be hashed."""
+        """Return the hash of the name, because a mapping of distances has no hash."""
         return hash(self.name)
 
     @cached_property
     def min_distance(self) -> int:
-        """How far the nearest end is; 0 where there is none."""
+        """The distance to the nearest end, or 0 if there is no other end."""
         return min(self.distances.values(), default=0)
 
     @cached_property
     def max_distance(self) -> int:
-        """How far the farthest end is; 0 where there is none."""
+        """The distance to the farthest end, or 0 if there is no other end."""
         return max(self.distances.values(), default=0)
 
 
@@ -50,7 +53,10 @@ Affinity: TypeAlias = Scalar | tuple[Scalar, ...] | PciePath | LinkDistances | N
 
 
 def compute_affinities(spec: ResourceSpec, facts: Facts, numa: tuple[int, ...]) -> tuple[Affinity, ...]:
-    """What a device is preferred by, one for each of the entry's rules; `facts` are of its first host device."""
+    """Return the affinity for each `prefer` rule of the entry.
+
+    `facts` belong to the first host device of the device.
+    """
     return tuple(_compute_affinity(rule, facts, numa) for rule in spec.prefer)
 
 
@@ -64,7 +70,10 @@ def _compute_affinity(rule: WordRule | DistanceRule, facts: Facts, numa: tuple[i
 
 
 def find_pci_path(directory: str) -> tuple[str, ...]:
-    """The steps from the root complex to the last PCI function of a canonical path below /sys; of others none."""
+    """Return the steps from the root complex to the last PCI function of a canonical path below /sys.
+
+    The result is empty for other paths.
+    """
     steps = directory.split("/")
     if steps[1:3] != ["sys", "devices"]:
         return ()
@@ -78,7 +87,7 @@ def find_pci_path(directory: str) -> tuple[str, ...]:
 
 
 def _find_device_path(facts: Facts) -> tuple[str, ...]:
-    """Where the device sits; one that is in no such place, where the first of its partners does that is."""
+    """Return the PCI path of the device, or else of its first dependency that has one."""
     own_path = find_pci_path(facts.device.directory)
     dependencies = () if own_path else facts.list_dependencies().values()
     return own_path or next((path for dependency in dependencies if (path := find_pci_path(dependency.directory))), ())
@@ -97,7 +106,7 @@ def _measure_links(links: Links, facts: Facts) -> LinkDistances:
 
 
 def _read_scores(scores: Scores, facts: Facts) -> LinkDistances:
-    """By the lines of a file: what one says of a pair it says both ways."""
+    """Return the distances from the lines of a file. A score counts in both directions."""
     name = _make_end_name(facts(scores.device_word), scores.kind)
     distances: dict[Scalar | None, int] = {}
     text = facts.reader.read_text(scores.file)

@@ -1,4 +1,4 @@
-"""Candidates: what an entry that has taken a host device makes of it, for its list."""
+"""Candidates: what an entry makes of a host device that it takes."""
 
 from __future__ import annotations
 
@@ -29,39 +29,43 @@ UNKNOWN_SHARES = 0  # a number of shares that cannot be said
 
 
 class MemberIds(Struct):
-    """What a device is known by if the words of one of its members stand for it; fields as of `Candidate`."""
+    """The IDs of a device if the facts of one member give them. The fields are those of `Candidate`."""
 
     ids: tuple[str, ...]
     possible_ids: tuple[Glob, ...] = ()
 
 
 class Candidate(Struct):
-    """A host device that an entry takes, with what the resource's list needs of it; or several, which are one device.
+    """A host device, or a group of host devices, that an entry takes, with everything that the device list needs.
 
-    device: the first of those that match; its words stand for them all.
-    ids: alternatives whose words are there, cleaned, best first.
-    unnamed: why the first of the other alternatives cannot be written; empty if all can.
-    numa: its NUMA nodes; empty where none is known.
-    nodes: its device nodes, as far as they are there.
-    fault: why it cannot be handed out now (a node, a mount or a CDI device is missing); `NO_REASON` if it can.
-    possible: what the other alternatives might say if their words were there. While one is still to come, those after
-        it are among them: that one goes before.
-    waits: why it is not to be listed yet, or Unhealthy if it is; empty if nothing holds it back.
-    entry: which of the entries takes it.
-    written: the name as that writes it, if it has words; then `resource` is what comes out, or the same where nothing
-        does.
-    shares, suffix: how it is divided; None if it is whole, `UNKNOWN` while that cannot be said.
-    grouping: how that puts host devices together; None if it does not, and what follows is empty.
-    group, members: the host devices.
-    partners: the devices that its joins mean, by the key of the host device that has one.
-    leads: by the place of each that matches. orphan: what the ids could be if none of these stood for the device.
-    checked: what its checks say, in file order; each of every host device.
-    traits: what it is preferred by, one for each of the entry's rules.
-    shuts: as of the device that it becomes.
-    hung: what else of it hangs on the health of partners. ailing: why those are ill that are, by the key of the host
-        device that has one and the join's name; known once checks are concluded.
-    carried: which of the words of `spec.moves` say something. away: it is in a pod; see `away`.
-    by_name: those of the ids that say no more than how its node is called.
+    device: the first host device that matches. Its facts give the words.
+    ids: the IDs whose words have values, cleaned, the best first.
+    missing_id_reason: why the first of the other `id` templates has no value. It is empty if all have one.
+    numa: the known NUMA nodes.
+    nodes: the device nodes that exist.
+    unhealthy_reason: why no pod can get the device now: a node, mount or CDI device is missing. Otherwise `NO_REASON`.
+    possible_ids: the IDs that the other templates can give later. While a template is pending, all templates after it
+        are among these, because the pending one has precedence.
+    not_ready_reason: why the candidate is not listed yet, or is Unhealthy if it is listed. It is empty if it is ready.
+    entry: the number of the entry.
+    written_name: the resource name as the entry writes it, if it is a template. `resource` is then the generated name,
+        or the same text if the template has no value.
+    shares: the number of shares. None if the device has no shares, `UNKNOWN_SHARES` while the number is unknown.
+    share_suffix: the text between the ID and the share number.
+    grouping: the `group` table of the entry. If it is None, `group`, `members`, `member_ids` and `ids_without_member`
+        are empty.
+    partners: the partner devices, by the key of the host device that has the partner and by join.
+    member_ids: the IDs that each matched member gives, by location of the member.
+    ids_without_member: the possible IDs if no member gives them.
+    check_results: the results of all checks, in file order. Each check has one result per host device.
+    affinities: one for each `prefer` rule of the entry.
+    exclusive_keys: see `Device`.
+    dependents: what else depends on the health of partners.
+    unhealthy_partners: the unhealthy reasons of partners, by the key of the host device and the name of the join. They
+        are known after the evaluation of the checks.
+    moved_words: the words of `moves_into_pod` that have a value.
+    is_in_pod: whether the device is in the pod that holds it. See `in_pod`.
+    ids_from_name: the IDs that contain nothing but the name of a device node.
     """
 
     resource: str
@@ -94,38 +98,38 @@ class Candidate(Struct):
 
     @property
     def share_mark(self) -> str:
-        """As of the device that it becomes."""
+        """The share suffix, or an empty string if the device has no shares. See `Device.share_mark`."""
         return "" if self.shares is None else self.share_suffix
 
     @property
     def reason(self) -> Reason:
-        """Return why it is not Healthy if it is listed; `NO_REASON` if it is."""
+        """The reason why a listed device is Unhealthy, or `NO_REASON` if it is Healthy."""
         return Reason.of(self.not_ready_reason) or self.unhealthy_reason
 
     @property
     def grouping_digest(self) -> str:
-        """Of the sentence by which host devices are put together; empty if each is by itself."""
+        """The digest of the `group` table of the entry, or an empty string if the entry has none."""
         return self.grouping.digest if self.grouping else ""
 
     @property
     def host_devices(self) -> tuple[HostDevice, ...]:
-        """All the host devices that it is."""
+        """The host devices of the candidate."""
         return (self.device,) if self.group is None else self.group.members
 
     @property
     def locations(self) -> tuple[str, ...]:
-        """Where it is: the places of all its members."""
+        """The locations of all host devices."""
         return tuple(host.location for host in self.host_devices)
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The keys of all its members."""
+        """The device keys of all host devices."""
         return tuple(host.key for host in self.host_devices)
 
     def has_id_of(self, device: Device) -> bool:
-        """Whether a listed device is this one by its id: nothing that is there contradicts it.
+        """Return whether the candidate has the ID of a listed device: no present word contradicts the ID.
 
-        That is the id by the words of the member that gave it, if that is there.
+        If the member that gave the ID is present, only the facts of this member count.
         """
         member = self.member_ids.get(device.id_location or device.location)
         if member is not None:
@@ -133,7 +137,7 @@ class Candidate(Struct):
         return device.id in self.ids or any(pattern.matches(device.id) for pattern in self.ids_without_member)
 
     def may_get_id_of(self, device: Device) -> bool:
-        """Whether that could be its id although no alternative says so now: no word that is there contradicts it."""
+        """Return whether the candidate can get the ID of a listed device later: no present word contradicts the ID."""
         member = self.member_ids.get(device.id_location or device.location)
         possible_ids = self.possible_ids if member is None else member.possible_ids
         return any(pattern.matches(device.id) for pattern in possible_ids)
@@ -148,9 +152,9 @@ def make_candidate(
     entry: int = 0,
     inactive_reason: str = "",
 ) -> Candidate:
-    """What the entry makes of a host device of whose facts `fact` tells.
+    """Build the candidate of an entry for one host device with these facts.
 
-    entry: its number. gate: why it is not to offer anything now.
+    entry: the number of the entry. inactive_reason: why the entry is not active now, or an empty string.
     """
     ids: dict[str, None] = {}
     ids_from_name: set[str] = set()
@@ -209,7 +213,10 @@ def make_candidate(
 
 
 def _count_shares(spec: ResourceSpec, facts: FactReader) -> int | Absent | None:
-    """Into how many it is divided; absent where the word is, or where nothing is said for what it says."""
+    """Return the number of shares, or None for a device without shares.
+
+    The number is absent if its word is absent, or if the map has no count for the value.
+    """
     share_map = spec.share_map
     if share_map is None:
         return spec.shares
@@ -222,7 +229,10 @@ def _count_shares(spec: ResourceSpec, facts: FactReader) -> int | Absent | None:
 
 
 def _find_exclusive_keys(spec: ResourceSpec, device: HostDevice, facts: Knowledge) -> tuple[str, ...]:
-    """The keys of the others of its IOMMU group, if VFIO hands it out: to one user the group as a whole, or not."""
+    """Return the keys of all other functions of the IOMMU group, if the entry gives the device through VFIO.
+
+    VFIO gives a whole IOMMU group to one user, or nothing.
+    """
     if not any(find_possible_gives(spec.vfio, facts)):
         return ()
     members = facts("iommu.members")
@@ -238,7 +248,7 @@ def _find_numa_nodes(spec: ResourceSpec, facts: FactReader) -> tuple[int, ...]:
 
 
 def make_id_glob(template: Template, facts: FactReader) -> Glob:
-    """The ids that a text could be if its absent words said anything at all."""
+    """Return a glob for all IDs that a template can give once its absent words have values."""
     parts: list[str] = []
     for piece in template.pieces:
         text = piece if isinstance(piece, str) else Template(template.source, (piece,)).write(facts)
@@ -251,7 +261,7 @@ def make_id_glob(template: Template, facts: FactReader) -> Glob:
 def _find_nodes(
     gives: Sequence[NodeGive], facts: Knowledge, host_paths: HostPaths
 ) -> tuple[tuple[DeviceNode, ...], Reason]:
-    """The nodes that are there, and why those are not that have to be."""
+    """Return the device nodes that exist, and why a required one is missing."""
     nodes: dict[str, DeviceNode] = {}
     reason = NO_REASON
     for give, doubt in find_possible_gives(gives, facts):
@@ -270,7 +280,10 @@ def _find_nodes(
 
 
 def _find_mount_reasons(gives: Sequence[MountGive], facts: Knowledge, host_paths: HostPaths) -> Iterator[Reason]:
-    """Why mounts that have to be there are not. Those that need not be are looked at too: they may come."""
+    """Yield why required mounts are missing.
+
+    Optional mounts are read too, because they can appear later.
+    """
     for give, doubt in find_possible_gives(gives, facts):
         yield Reason.of(doubt)
         patterns = give.path.write_paths(facts, glob=True)
@@ -284,7 +297,10 @@ def _find_mount_reasons(gives: Sequence[MountGive], facts: Knowledge, host_paths
 
 
 def _find_cdi_reasons(gives: Sequence[CdiGive], facts: Knowledge, host_paths: HostPaths) -> Iterator[Reason]:
-    """Why CDI devices cannot be named: no runtime creates a container for one that is in no spec."""
+    """Yield why CDI devices have no name or no spec.
+
+    A runtime creates no container for a CDI device that is in no spec.
+    """
     for give, doubt in find_possible_gives(gives, facts):
         yield Reason.of(doubt)
         names = give.name.write_all(facts)

@@ -1,4 +1,4 @@
-"""Asking all checks of an entry of one host device, and what of it hangs on the health of partners."""
+"""Run all checks of an entry for one host device, and collect what else depends on the health of partners."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from agent.core.language.value import Absent
 
 
 class PartnerFacts(QueryFacts, Protocol):
-    """What is known of one device and of its partners."""
+    """The facts of one device and of its partners."""
 
     def find_partner(self, join: Join) -> Facts | Absent:
-        """What is known of a partner."""
+        """Return the facts of a partner, or why there is none."""
 
 
 def run_checks(
     entry: str, checks: Iterable[Check], joins: Iterable[Join], device: HostDevice, facts: PartnerFacts
 ) -> Iterator[DeviceCheckResult]:
-    """What each check of an entry, or of a class, says of a device."""
+    """Yield the result of each check of an entry, or of a class, for a device."""
     for check in checks:
         # Of one that is not there nothing is known, and of its health neither.
         partners = _find_partners(check.partner_joins, joins, facts)
@@ -56,9 +56,9 @@ def collect_partner_conditions(
     device: HostDevice,
     facts: PartnerFacts,
 ) -> Iterator[PartnerDependent]:
-    """What hangs on the health of partners of a device beside its checks.
+    """Yield what depends on the health of partners, apart from the checks of the device.
 
-    given: the names of the joins of whose partners' health it is spoken where something is given.
+    partner_joins: the names of the joins whose partner health the grant uses.
     """
     for condition in partner_conditions:
         partners = _find_partners(condition.partner_joins, joins, facts)
@@ -68,7 +68,7 @@ def collect_partner_conditions(
 
 
 def _find_partners(names: Iterable[str], joins: Iterable[Join], facts: PartnerFacts) -> tuple[PartnerResults, ...]:
-    """The partners that are there of these joins."""
+    """Return the present partners of these joins, with the results of their checks."""
     join_names = frozenset(names)
     partners = (_find_partner(join, facts) for join in joins if join.name in join_names) if join_names else ()
     return tuple(partner for partner in partners if partner is not None)

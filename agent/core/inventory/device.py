@@ -1,4 +1,4 @@
-"""Devices: what the host has, what a resource offers of it, and the list that the kubelet is told."""
+"""Host devices, the devices that resources make of them, and the device list for the kubelet."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ SHARE_SUFFIX = re.compile(rf"{SHARE_MARK}(?:[A-Za-z][A-Za-z_.-]*)?")  # what may
 
 
 class Health(Enum):
-    """What the kubelet is told of a device; the values are its words for it."""
+    """The health of a device. The values are the words of the kubelet."""
 
     HEALTHY = "Healthy"
     UNHEALTHY = "Unhealthy"
 
 
 class DeviceNode(Struct):
-    """A device node as it stands on the host now: canonical path, `c` or `b`, and its number."""
+    """A device node that exists on the host: canonical path, type (`c` or `b`) and number."""
 
     path: str
     type: str
@@ -36,28 +36,28 @@ class DeviceNode(Struct):
 
 
 class MatchedPath(NamedTuple):
-    """What is there for a mount: its path as the pattern has it, and its canonical one."""
+    """A path that exists for a mount: as the pattern writes it, and canonical."""
 
     path: str
     real_path: str
 
 
 def make_pci_key(address: str) -> str:
-    """What a PCI function is known by (`HostDevice.key`)."""
+    """Return the device key of a PCI function (`HostDevice.key`)."""
     return f"pci:{address}"
 
 
 class HostDevice(Struct):
-    """A thing seen on the host by one source.
+    """A host device that one source finds.
 
-    key: equal for the same thing whoever looks, so that one entry alone can take it.
-    name: what people call it (`0000:3b:00.0`, `ttyUSB0`, `/dev/kvm`).
-    place: where it sits, the same after a replug or a reboot.
-    directory: its canonical directory below /sys; empty where it has none.
-    node: its own device node as matched; empty where it has none.
-    stamp: differs when another thing now has this key (inode of the directory, number of the node).
-    captures: what the source's pattern took of its path, as words (`{card:int}`).
-    real: the canonical path of that node, where a source finds it by name.
+    key: the device key. All sources give the same key, so that only one entry takes the device.
+    name: the usual name (`0000:3b:00.0`, `ttyUSB0`, `/dev/kvm`).
+    location: where the device sits. It stays the same after a replug or reboot.
+    directory: the canonical directory below /sys, or an empty string.
+    node: the device node as the source matched it, or an empty string.
+    instance_id: changes when other hardware takes the same key (inode of the directory, number of the node).
+    captures: the words that the pattern of the source takes from the path (`{card:int}`).
+    real_node: the canonical path of `node`, if the source finds nodes by name.
     """
 
     source: str
@@ -72,9 +72,9 @@ class HostDevice(Struct):
 
 
 class Member(NamedTuple):
-    """One of several host devices that are one device; fields as of `HostDevice`.
+    """One host device of a group. The other fields are those of `HostDevice`.
 
-    part: which of its entry's parts it is; empty if there are none.
+    member_name: its name in `group.parts`, or an empty string.
     """
 
     location: str
@@ -85,21 +85,21 @@ class Member(NamedTuple):
 
 
 class Device(Struct):
-    """A host device as a resource offers it; with `shares` it is that many devices of the kubelet's.
+    """A device of a resource. With `shares` the kubelet sees one ID per share.
 
-    key, stamp: those of the host device that it was last seen as.
-    reason: why it is Unhealthy; `NO_REASON` when it is Healthy.
-    gone_since: monotonic seconds since when the host does not show it; None while it is there.
-    nodes: device nodes as last seen, for comparison at the moment of a grant.
-    members: the host devices that it is made of, if its entry puts several together; the fields above tell of the first
-        one that matches.
-    lost: those that it had and has no more.
-    lead: the place of the member whose words gave the id, if that is not this one.
-    grouping: a digest of the sentence by which they were put together; while something is lost, of that by which it
-        was there.
-    shuts: the keys of host devices that no other pod may have while a pod has this: the rest of its IOMMU group.
-    carried: which of the words said something that tell of what may leave the host with a pod.
-    contested: whether another device was there that would have had the same id.
+    key, instance_id: those of the host device in the last look.
+    reason: why the device is Unhealthy. `NO_REASON` if it is Healthy.
+    shares: the number of shares, or None. first_share: the first share that is listed.
+    absent_since: since when the host does not show the device, in monotonic seconds. None while the device is present.
+    nodes: the device nodes in the last look. A grant compares them with the host.
+    members: the host devices of a group. The fields above describe the first member that matches.
+    missing_members: members that the device had and has no longer.
+    id_location: the location of the ID member, if that is not the location of the device.
+    grouping_digest: the digest of the `group` table. While members are missing, the table that found them counts.
+    exclusive_keys: keys of host devices that no other pod can get while a pod has this device: the rest of its IOMMU
+        group.
+    moved_words: the words of `moves_into_pod` that had a value.
+    has_contested_id: whether another device was present that gives the same ID.
     """
 
     id: str
@@ -124,12 +124,12 @@ class Device(Struct):
 
     @property
     def share_mark(self) -> str:
-        """What stands between its id and the number of a share; nothing if it is whole."""
+        """The text between the ID and the share number, or an empty string if the device has no shares."""
         return "" if self.shares is None else self.share_suffix
 
     @property
     def locations(self) -> tuple[str, ...]:
-        """Where it was, first the place of the host device that gave the id."""
+        """The locations of all host devices, the location of the ID member first."""
         if not self.members and not self.missing_members:
             return (self.location,)
         member_locations = (member.location for member in (*self.members, *self.missing_members))
@@ -137,21 +137,21 @@ class Device(Struct):
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The keys of all its host devices."""
+        """The device keys of all host devices."""
         return tuple(member.key for member in self.members) or (self.key,)
 
     @property
     def host_parts(self) -> tuple[Device, ...] | tuple[Member, ...]:
-        """Its host devices, as they were last seen."""
+        """The host devices of the last look."""
         return self.members or (self,)
 
     @property
     def share_base(self) -> ShareBase:
-        """What makes ids collide: the text, and whether it is whole (`X`) or in shares (`X::0`)."""
+        """The ID without share number, and the share mark. Two devices with equal bases collide (`X`, and `X::0`)."""
         return self.id, self.share_mark
 
     def list_ids(self) -> Iterator[str]:
-        """The ids that the kubelet sees: one, or one for each share from `first_share` up to `shares`."""
+        """Yield the IDs for the kubelet: one, or one for each share from `first_share` up to `shares`."""
         if self.shares is None:
             yield self.id
         else:
@@ -159,19 +159,19 @@ class Device(Struct):
                 yield f"{self.id}{self.share_suffix}{share}"
 
     def __len__(self) -> int:
-        """How many ids that is."""
+        """Return the number of IDs."""
         return 1 if self.shares is None else self.shares - self.first_share
 
 
 class DeviceList(Struct, dict=True):
-    """All that one resource offers at one moment, in list order (natural order of id)."""
+    """All devices of one resource at one time, in natural order of their IDs."""
 
     resource: str
     devices: tuple[Device, ...] = ()
 
     @cached_property
     def _by_id(self) -> Mapping[str, Sequence[Device]]:
-        """The devices by id: of one id there may be a whole one and one in shares."""
+        """The devices by ID. A device without shares and one with shares can have the same ID."""
         index: dict[str, list[Device]] = {}
         for device in self.devices:
             index.setdefault(device.id, []).append(device)
@@ -179,7 +179,7 @@ class DeviceList(Struct, dict=True):
 
     @cached_property
     def _counts(self) -> Mapping[Health, int]:
-        """How many ids the kubelet sees, by health."""
+        """The number of IDs by health."""
         healthy = unhealthy = 0
         for device in self.devices:
             ids = 1 if device.shares is None else len(device)
@@ -190,7 +190,10 @@ class DeviceList(Struct, dict=True):
         return {Health.HEALTHY: healthy, Health.UNHEALTHY: unhealthy}
 
     def find_device(self, id: str) -> tuple[Device, int | None] | None:  # noqa: A002  the API's own word
-        """The device that an id of the kubelet's means, and which share of it; none if it is not listed."""
+        """Return the device of a kubelet ID and its share number, or None if the ID is not listed.
+
+        The share number is None if the device has no shares.
+        """
         (base, mark), share = split_share(id)
         for device in self._by_id.get(base, ()):
             if device.share_mark != mark:
@@ -203,21 +206,21 @@ class DeviceList(Struct, dict=True):
 
     @property
     def id_count(self) -> int:
-        """How many ids the kubelet sees."""
+        """The number of IDs."""
         return sum(map(self.count_ids, Health))
 
     def count_ids(self, health: Health) -> int:
-        """How many ids the kubelet sees with that health; counted once."""
+        """Return the number of IDs with that health."""
         return self._counts[health]
 
 
 def count_ids(devices: Sequence[Device]) -> int:
-    """How many ids of the kubelet's these devices are together."""
+    """Return the number of IDs of these devices."""
     return len(devices) + sum(len(device) - 1 for device in devices if device.shares is not None)
 
 
 def split_share(id: str) -> tuple[ShareBase, int | None]:  # noqa: A002  the API's own word
-    """An id of the kubelet's as the form of its device and the number of the share; None for an id that has none."""
+    """Return the share base and the share number of a kubelet ID. The number is None if the ID has none."""
     base, mark, ending = id.rpartition(SHARE_MARK)
     word = ending.rstrip("0123456789")
     number = ending[len(word) :]
@@ -227,12 +230,12 @@ def split_share(id: str) -> tuple[ShareBase, int | None]:  # noqa: A002  the API
 
 
 def make_list_sort_key(device: Device) -> tuple[str, str, int]:
-    """The sort key of a list: natural order of id, a whole device before shares of the same id."""
+    """Return the sort key of a list: natural order of IDs, a device without shares before shares of the same ID."""
     return make_sort_key(device.id), device.share_mark, device.first_share
 
 
 def make_unhealthy(device: Device, reason: str, absent_since: float | None) -> Device:
-    """The same device, Unhealthy for that reason and gone since then; itself if it is so already."""
+    """Return the device as Unhealthy for that reason, absent since that time. An equal device is returned as it is."""
     new_reason = Reason.of(reason)
     if (device.health, device.reason, device.absent_since) == (Health.UNHEALTHY, new_reason, absent_since):
         return device
@@ -240,9 +243,9 @@ def make_unhealthy(device: Device, reason: str, absent_since: float | None) -> D
 
 
 def compute_device_bytes(id_length: int, numa_nodes: int = 0) -> int:
-    """Bytes of one device in an encoded list, Unhealthy (the longer word), for ids of that length.
+    """Return the bytes of one device in an encoded list, for IDs of that length and for Unhealthy, the longer word.
 
-    Upper bound by at most two bytes; field layout: deviceplugin v1beta1 `Device`.
+    The result is at most two bytes too high. Field layout: deviceplugin v1beta1 `Device`.
     """
     topology = 2 + numa_nodes * 4 if numa_nodes else 0
     return 2 + (2 + id_length) + (2 + len(Health.UNHEALTHY.value)) + topology

@@ -1,4 +1,4 @@
-"""What an event may have changed on the host, and which sightings rest on that."""
+"""Dirty sets: what an event can have changed on the host, and which match results must be computed again."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from agent.core.struct import Struct
 
 
 class DirtySet(Struct):
-    """What an event may have changed; `everything` is the sweep.
+    """The possible changes of the host since the last look. `is_full_rescan` means everything.
 
-    paths: canonical, below /sys/devices or /dev, without the root prefix; marks of inquiries are among them.
-    subsystems: classes and buses of the kernel that may have gained or lost a device.
-    sources: those whose devices may have changed without any event. keys: such devices.
+    paths: canonical paths below /sys/devices or /dev, without the root prefix, and the keys of queries.
+    subsystems: classes and buses of the kernel that may have a new device or one less.
+    sources: sources whose devices can change without an event.
+    keys: keys of such devices.
     """
 
     paths: frozenset[str] = frozenset()
@@ -24,7 +25,7 @@ class DirtySet(Struct):
     keys: frozenset[str] = frozenset()
 
     def __or__(self, other: DirtySet) -> DirtySet:
-        """Both together."""
+        """Return the union."""
         return DirtySet(
             self.paths | other.paths,
             self.subsystems | other.subsystems,
@@ -34,19 +35,19 @@ class DirtySet(Struct):
         )
 
     def __bool__(self) -> bool:
-        """Whether anything is touched at all."""
+        """Return whether anything is dirty."""
         return self.is_full_rescan or bool(self.paths or self.subsystems or self.sources or self.keys)
 
     @property
     def all_paths(self) -> frozenset[str]:
-        """The paths, and where the kernel lists the devices of the subsystems."""
+        """The paths, and the directories where the kernel lists the devices of the subsystems."""
         listed = (
             f"/sys/{directory}" for name in self.subsystems for directory in (f"class/{name}", f"bus/{name}/devices")
         )
         return self.paths.union(listed)
 
     def overlaps(self, paths: Iterable[str]) -> bool:
-        """Whether one of the places is a touched one, lies above one or below one."""
+        """Return whether one of the paths is dirty, or is above or below a dirty path."""
         if self.is_full_rescan:
             return True
         dirty_paths = self.all_paths
@@ -61,14 +62,15 @@ ALL_DIRTY = DirtySet(is_full_rescan=True)
 
 
 class PathIndex:
-    """Which sightings rest on which places, so that an event costs what it touches and not what there is.
+    """The paths that each match result was read from. The cost of an event then depends only on its changes.
 
-    A place that ends in a slash is a directory with all that is in it.
+    A path that ends in a slash is a directory with its entries.
+    Looks pass the index on and only add to it. It can name a result that no longer depends on a path, but it never
+    omits
+    one. A full rescan begins a new index.
 
-    Handed on from look to look and only added to: it may name a sighting that no longer rests on a place, and never
-    leaves one out. A look at everything begins a new one.
-
-    directories: what is to be watched for them: those, and where the others lie that are not below /sys or /proc.
+    watched_directories: directories that need a watch: those with a slash, and the parents of the other paths that are
+        not below /sys or /proc.
     """
 
     def __init__(self) -> None:
@@ -77,7 +79,7 @@ class PathIndex:
         self._sorted_paths: list[str] = []
 
     def add(self, key: str, paths: Iterable[str]) -> None:
-        """The sighting of that key rests on these places."""
+        """Record that the match result of a key was read from these paths."""
         for path in paths:
             name = path.rstrip("/")
             if name and path != name:
@@ -91,17 +93,17 @@ class PathIndex:
             self._keys[name].add(key)
 
     def get_keys(self, path: str) -> frozenset[str]:
-        """The sightings that rest on a place, or did in an earlier look."""
+        """Return the keys of the match results that were read from a path, in this look or an earlier one."""
         return frozenset(self._keys.get(path, ()))
 
     def has_keys_below(self, path: str) -> bool:
-        """Whether a sighting rests on what is below a place."""
+        """Return whether a match result was read from a path below this one."""
         self._sorted_paths = self._sorted_paths or sorted(self._keys)
         start, stop = (bisect_left(self._sorted_paths, path + end) for end in "/0")
         return start < stop
 
     def find_dirty_keys(self, dirty_set: DirtySet) -> set[str]:
-        """The sightings that `touched` concerns (see `Touched.concerns`)."""
+        """Return the keys of the match results that the dirty set affects (see `DirtySet.overlaps`)."""
         self._sorted_paths = self._sorted_paths or sorted(self._keys)
         keys: set[str] = set()
         for path in dirty_set.all_paths:
@@ -113,11 +115,11 @@ class PathIndex:
 
 
 def _has_kernel_events(path: str) -> bool:
-    """Whether the kernel's events tell of what happens to a place, or nothing does; or it is an inquiry."""
+    """Return whether a path needs no watch: the kernel sends events for it, or nothing does, or it is a query key."""
     return not path.startswith("/") or path in {"", "/dev"} or f"{path}/".startswith(("/sys/", "/proc/"))
 
 
 def _parents(path: str) -> Iterator[str]:
-    """Everything that lies above a path."""
+    """Yield all directories above a path."""
     while path := path.rpartition("/")[0]:
         yield path

@@ -1,4 +1,4 @@
-"""Facts: what is known of one host device as one entry speaks of it, its own words beside those of the source."""
+"""Facts of one host device for one entry: the words of the source and the derived words of the entry."""
 
 from __future__ import annotations
 
@@ -19,61 +19,61 @@ _NOT_CAPTURED = Absent("the pattern that it fits does not take it")
 
 
 class Reader(HostPaths, Protocol):
-    """Facts of host devices, each read at most once in a look. No call raises for what the host lacks."""
+    """The reader of facts. Each fact is read at most once in a look. No method raises for what the host lacks."""
 
     def read_fact(self, device: HostDevice, word: str) -> Value | Absent:
-        """What a word or path says of a device."""
+        """Return the value of a word or path of a device."""
 
     def find_related_devices(self, device: HostDevice, word: str) -> tuple[HostDevice, ...] | Absent:
-        """What a relation or a many leads to. The `source` of each end is the name of the table of its words."""
+        """Return the devices that a relation leads to. Their `source` is the name of the table of their words."""
 
     def read_texts(self, device: HostDevice, path: str) -> Sequence[str | Absent] | Absent:
-        """What each file says that fits a path, in natural order; of a path without a glob always one."""
+        """Return the text of each file that matches a path, in natural order. A path without a glob gives one text."""
 
     def list_names(self, device: HostDevice, path: str) -> Sequence[str] | Absent:
-        """The names of what fits a path, in natural order; absent if that could not be told."""
+        """Return the names of all entries that match a path, in natural order. Absent if the read failed."""
 
     def list_directories(
         self, device: HostDevice, path: str, pattern: Glob | None = None
     ) -> Sequence[HostDevice] | Absent:
-        """The directories below /sys and /proc that fit a path, in natural order, as devices of a `dir` source.
+        """Return the directories below /sys and /proc that match a path, in natural order.
 
-        pattern: takes words of their last names.
+        They are devices of a `dir` source. pattern: takes words from the last part of each path.
         """
 
     def get_query_result(self, device: HostDevice, inquiry: Query) -> QueryResult:
-        """What is known of an inquiry about a device."""
+        """Return the result of a query about a device."""
 
     def read_text(self, path: str) -> str | Absent:
-        """What a file says, wherever it is."""
+        """Return the text of any file of the host."""
 
     def get_probe_field(self, device: HostDevice, probe: ProbeSpec, field: str) -> Scalar | Absent:
-        """What a probe reports of a device as a field."""
+        """Return the value that a probe reports for a device and field."""
 
     def get_read_paths(self, device: HostDevice) -> frozenset[str]:
-        """The directories and nodes whose content this device's facts came from, for `Touched`."""
+        """Return the directories and nodes that the facts of this device were read from, for `DirtySet`."""
 
 
 class PartnerFinder(Protocol):
-    """Who knows which device is whose partner."""
+    """The finder of partners."""
 
     def find_partner(self, join: Join, facts: Facts) -> Facts | Absent:
-        """The facts of the partner that a join means for the device of which `facts` tell."""
+        """Return the facts of the partner that a join finds for the device of `facts`, or why there is none."""
 
     def get_unhealthy_reason(self, join: Join, facts: Facts) -> str | Absent:
-        """Why that partner is ill, empty if it is well; absent while that is not known."""
+        """Return the unhealthy reason of that partner, empty if it is healthy. Absent while this is unknown."""
 
 
 class _NoPartners:
-    """Who knows of no partners."""
+    """A finder that finds no partner."""
 
     def find_partner(self, join: Join, facts: Facts) -> Facts | Absent:
-        """See `Finder`."""
+        """See `PartnerFinder`."""
         del facts
         return Absent(f"no {join.name}: it was not looked for", pending=True)
 
     def get_unhealthy_reason(self, join: Join, facts: Facts) -> Absent:
-        """See `Finder`."""
+        """See `PartnerFinder`."""
         del join, facts
         return KNOWN_LATER
 
@@ -82,9 +82,10 @@ NO_PARTNERS = _NoPartners()
 
 
 class Facts:
-    """What any word or path says of one host device within one entry; each own word is evaluated at most once.
+    """The values of all words and paths of one host device for one entry. Each derived word is computed at most once.
 
-    ends: the other devices that these facts rest on, by key; what the reader consulted for them counts for this one.
+    related_devices: other devices that these facts were read from, by key. The paths that the reader reads for them
+        count for this device too.
     """
 
     __slots__ = (
@@ -105,7 +106,7 @@ class Facts:
         reader: Reader,
         partner_finder: PartnerFinder = NO_PARTNERS,
     ) -> None:
-        """`spec`: whose own words there are: an entry's, those of a pool of partners, or of nobody."""
+        """Take the derived words of `spec`: an entry, a pool of partners, or None for no derived words."""
         self.device = device
         self.pool = spec if isinstance(spec, PartnerPool) else None
         self._partner_finder = partner_finder
@@ -116,7 +117,7 @@ class Facts:
         self.related_devices: dict[str, HostDevice] = {}
 
     def __call__(self, word: str) -> Value | Absent:
-        """What a word or path says."""
+        """Return the value of a word or path."""
         derived_word = self._derived_words.get(word)
         if derived_word is None:
             return self.reader.read_fact(self.device, word)
@@ -126,18 +127,21 @@ class Facts:
         return value
 
     def find_partner(self, join: Join) -> Facts | Absent:
-        """The facts of the device that a join means."""
+        """Return the facts of the partner that a join finds, or why there is none."""
         partner = self._partners.get(id(join))
         if partner is None:
             partner = self._partners[id(join)] = self._partner_finder.find_partner(join, self)
         return partner
 
     def get_unhealthy_reason(self, join: Join) -> str | Absent:
-        """Why the partner is ill that a join means."""
+        """Return the unhealthy reason of the partner that a join finds. See `PartnerFinder`."""
         return self._partner_finder.get_unhealthy_reason(join, self)
 
     def list_dependencies(self) -> dict[str, HostDevice]:
-        """The other devices that these facts rest on, by key: ends of relations, partners, and what those rest on."""
+        """Return all other devices that these facts depend on, by key.
+
+        These are related devices, partners, and their dependencies.
+        """
         dependencies = dict(self.related_devices)
         for partner in self._partners.values():
             if isinstance(partner, Facts):
@@ -146,18 +150,21 @@ class Facts:
         return dependencies
 
     def find_related_devices(self, word: str) -> tuple[HostDevice, ...] | Absent:
-        """What a relation or a many leads to."""
+        """Return the devices that a relation leads to."""
         devices = self.reader.find_related_devices(self.device, word)
         if not isinstance(devices, Absent):
             self.related_devices.update((end.key, end) for end in devices)
         return devices
 
     def get_captured(self, word: str) -> Value | Absent:
-        """What the source's pattern took for a word; another of its patterns may have fitted."""
+        """Return the value that the pattern of the source takes for a word.
+
+        It is absent if another pattern of the source matched.
+        """
         return next((value for name, value in self.device.captures if name == word), _NOT_CAPTURED)
 
     def follow_relation(self, word: str) -> tuple[Facts, ...] | Absent:
-        """What the words of its table say of each thing that a many leads to."""
+        """Return the facts of each device that a list relation leads to, with the words of its table."""
         derived_word = self._derived_words.get(word)
         if isinstance(derived_word, PartnerWord):
             partner = self.find_partner(derived_word.join)
@@ -171,30 +178,30 @@ class Facts:
         return related_facts
 
     def get_query_result(self, inquiry: Query) -> QueryResult:
-        """What is known of an inquiry about it."""
+        """Return the result of a query about the device."""
         return self.reader.get_query_result(self.device, inquiry)
 
     def get_probe_field(self, probe: ProbeSpec, field: str) -> Scalar | Absent:
-        """What a probe reports of it as a field."""
+        """Return the value that a probe reports for the device and field."""
         return self.reader.get_probe_field(self.device, probe, field)
 
     def read_texts(self, path: str) -> Sequence[str | Absent] | Absent:
-        """What each file says that fits a path."""
+        """Return the text of each file that matches a path."""
         return self.reader.read_texts(self.device, path)
 
     def list_names(self, path: str) -> Sequence[str] | Absent:
-        """The names of what fits a path."""
+        """Return the names of all entries that match a path."""
         return self.reader.list_names(self.device, path)
 
     def list_directories(self, path: str) -> tuple[Facts, ...]:
-        """The directories that fit a path, each a thing of its own; none where that cannot be told."""
+        """Return the facts of each directory that matches a path. The result is empty if the read failed."""
         result = self.reader.list_directories(self.device, path)
         directories = () if isinstance(result, Absent) else result
         self.related_devices.update((directory.key, directory) for directory in directories)
         return tuple(Facts(None, directory, self.reader) for directory in directories)
 
     def add_derived_words(self, derived_words: Mapping[str, DerivedWord]) -> Facts:
-        """The same thing, with words of its own."""
+        """Return facts of the same device with these derived words."""
         facts = Facts(None, self.device, self.reader)
         facts._derived_words = derived_words
         return facts

@@ -1,4 +1,4 @@
-"""From a group of host devices to the one candidate that it is."""
+"""Build the candidate of a group of host devices."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def make_group_candidate(
     make_member_candidate: Callable[[HostDevice, MemberFacts], Candidate],
     describe_owner: Callable[[HostDevice], str],
 ) -> Candidate:
-    """What the entry makes of a group.
+    """Build the candidate of an entry for a group.
 
     Args:
         spec: the entry, which has a `group`.
         group: the host devices.
-        facts: of each member, by key.
-        make_member_candidate: what it would make of one member by itself, that one's words standing for the device.
-        describe_owner: says who has a stranger.
+        facts: the facts of each member, by key.
+        make_member_candidate: builds the candidate of one member alone, with the facts of this member.
+        describe_owner: returns a text about the entry that has a foreign member.
     """
     grouping = spec.group or Grouping()
     member_facts = make_member_facts(grouping, group, facts)
@@ -86,7 +86,7 @@ def make_group_candidate(
 
 
 def make_member_facts(grouping: Grouping, group: Group, facts: Mapping[str, Facts]) -> MemberFacts:
-    """The words of a group, by its first matching member."""
+    """Return the facts of a group. The first matched member is the ID member."""
 
     def get_facts(devices: Sequence[HostDevice]) -> list[Facts]:
         return [facts[device.key] for device in devices]
@@ -101,7 +101,7 @@ def make_member_facts(grouping: Grouping, group: Group, facts: Mapping[str, Fact
 
 
 def _collect_check_results(candidates: Sequence[Candidate]) -> tuple[DeviceCheckResult, ...]:
-    """What each check says of each member; whose it is, if there are several."""
+    """Return the results of each check for each member. With several members each result names its member."""
     if len(candidates) == 1:
         return candidates[0].check_results
     by_check = zip(*(candidate.check_results for candidate in candidates), strict=True)
@@ -113,7 +113,7 @@ def _collect_check_results(candidates: Sequence[Candidate]) -> tuple[DeviceCheck
 
 
 def _find_member_fault(grouping: Grouping, group: Group) -> str:
-    """Why the parts do not make a device; empty if they do."""
+    """Return why the named members do not make a device, or an empty string."""
     for name in grouping.member_clauses:
         devices = group.named_members.get(name, ())
         if not devices:

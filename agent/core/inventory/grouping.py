@@ -1,7 +1,7 @@
-"""Gathering: which host devices make a group, after each was judged by itself. Entry by entry, in file order.
+"""Groups: which host devices form one device. Each is matched alone first, then grouped entry by entry in file order.
 
-An entry that claims all of a group has its members before later entries have them, whatever these match; what an
-earlier entry has stays there.
+An entry that takes whole groups gets its members before all later entries. A device that an earlier entry has stays
+there.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from agent.core.struct import Struct, field
 
 
 class GroupMembership(Struct):
-    """What one host device says to the grouping of one entry.
+    """The possible membership of one host device in a group of one entry.
 
-    device: as the entry's source sees it. ties: what it shares with others of its group. part: which one it is, if the
-    entry takes it and has parts.
+    device: the host device as the source of the entry shows it.
+    group_keys: the values that it shares with other devices of its group.
+    member_name: its name in `group.parts`, if the entry takes it and has parts.
     """
 
     device: HostDevice
@@ -28,11 +29,11 @@ class GroupMembership(Struct):
 
 
 class MatchOutcome(Protocol):
-    """What entries make of one host device by itself.
+    """The outcome of matching one host device alone.
 
-    stopped: the number of the entry that takes it, or that may do so once more is known (`undecided`); later ones were
-        not asked.
-    tied: by number of the entry, for those whose group it may be in.
+    taking_entry: the number of the entry that takes the device, or can take it later (`is_undecided`). Later entries
+        were not tried.
+    memberships: the group memberships, by number of each entry whose group can contain the device.
     """
 
     @property
@@ -44,11 +45,11 @@ class MatchOutcome(Protocol):
 
 
 class Group(Struct):
-    """Host devices that are one device of the entry with that number, in natural order of place.
+    """Host devices that form one device of the entry with that number, in natural order of location.
 
-    matched: those that made it; the other members come along.
-    parts: by name, all that fit; every name of the grouping that is not here is missing.
-    strangers: of the group too, but with an earlier entry.
+    matched_members: the members that the entry takes. The other members belong to the group by their group key.
+    named_members: the members by name of `group.parts`. A name without an item here is missing.
+    foreign_members: devices of the group that belong to an earlier entry.
     """
 
     entry: int
@@ -62,7 +63,7 @@ GroupKeyIndex: TypeAlias = Mapping[GroupKey, frozenset[str]]  # the keys of all 
 
 
 class Groups(Struct):
-    """All groups, by key of each member; and what ties host devices together, by number of the entry."""
+    """All groups, by key of each member, and the group keys of all devices, by number of the entry."""
 
     groups: Mapping[str, Group] = field(default_factory=dict)
     group_keys: Mapping[int, GroupKeyIndex] = field(default_factory=dict)
@@ -75,14 +76,14 @@ def build_groups(
     previous_outcomes: Mapping[str, MatchOutcome],
     dirty_keys: Collection[str],
 ) -> tuple[Groups, set[str]]:
-    """The groups as they are now, and the keys of all whose group was looked at again, or is none any more.
+    """Build the groups, and return them with the keys of all devices whose group was built again or no longer exists.
 
     Args:
-        groupings: by number of the entry, in file order.
-        outcomes: what each host device was judged to be, by key.
-        previous: the groups of the look before.
-        previous_outcomes: what that look judged.
-        dirty_keys: the keys of which `now` and `before` may differ.
+        groupings: the `group` tables, by number of the entry, in file order.
+        outcomes: the match outcome of each host device, by key.
+        previous: the groups of the last look.
+        previous_outcomes: the match outcomes of the last look.
+        dirty_keys: the keys for which `outcomes` and `previous_outcomes` can differ.
     """
     groups, key_indexes = {**previous.groups}, {**previous.group_keys}
     changed_keys: set[str] = set()
@@ -121,7 +122,7 @@ def _make_group(
     device_keys: set[str],
     earlier_keys: set[str],
 ) -> Group:
-    """The group of all that are together."""
+    """Build the group of these devices."""
     foreign_keys = {key for key in device_keys if key in earlier_keys or _is_taken_earlier(outcomes[key], entry)}
     named_members: dict[str, list[HostDevice]] = {}
     for device in _sort_devices(matched_keys, entry, outcomes):
@@ -159,7 +160,7 @@ def _update_index(
     outcomes: Mapping[str, MatchOutcome],
     dirty_keys: Iterable[str],
 ) -> GroupKeyIndex:
-    """What ties all together now; the old one with what changed."""
+    """Return the index of an entry after these keys have changed."""
     changed: dict[GroupKey, set[str]] = {}
     for key in dirty_keys:
         for group_key in _get_group_keys(key, entry, previous_outcomes):
@@ -186,7 +187,10 @@ def _find_connected_keys(
     index: GroupKeyIndex,
     allowed_keys: Collection[str] | None = None,
 ) -> set[str]:
-    """All that are together with one of these, themselves included, as far as the entry's source sees them."""
+    """Return the keys that share group keys with these, directly or through others, and these keys themselves.
+
+    Only devices that the source of the entry shows count.
+    """
     connected_keys: set[str] = set()
     followed_group_keys: set[GroupKey] = set()
     pending_keys = [key for key in keys if key in outcomes and entry in outcomes[key].memberships]

@@ -1,7 +1,8 @@
-"""Hardware: whether two host devices are one, whatever names lead to them, now or before a restart.
+"""Hardware identity: whether two host devices are one under different names, now or before a restart.
 
-A device node says little of itself: udev names and links it, drivers number it anew, and it is made again. So it is
-where it sits below /sys/devices; without a place there, its type and number. Of all other sources the key says it.
+A device node alone does not identify hardware: udev names and links it, drivers number it again, and it can be made
+again. So its location below /sys/devices counts. Without a location there, its type and number count. For all other
+sources the device key counts.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ _NODE_PREFIX = "node:"  # how the place of a node begins that sysfs tells
 
 
 class ObservedDevice(Protocol):
-    """What was seen of one host device; fields as of `HostDevice`."""
+    """The recorded fields of one host device, as in `HostDevice`."""
 
     @property
     def location(self) -> str: ...
@@ -25,10 +26,10 @@ class ObservedDevice(Protocol):
 
 
 class Hardware(NamedTuple):
-    """What tells one host device from others.
+    """The values that identify one host device.
 
-    seat: where a device node sits, without the numbers that the kernel deals; empty where nothing says it.
-    number: type and number of that node; empty of what is no node, and of one that was seen before a reboot.
+    location: the location of a device node, without the numbers that the kernel assigns. Empty if it is unknown.
+    node_number: type and number of the node. Empty for other devices, and for a node recorded before a reboot.
     """
 
     key: str
@@ -36,19 +37,22 @@ class Hardware(NamedTuple):
     node_number: str = ""
 
     def may_equal(self, other: Hardware) -> bool:
-        """Whether nothing says that two device nodes are two devices."""
+        """Return whether no value shows that two device nodes are different."""
         if self.location and other.location:
             return self.location == other.location
         return not (self.node_number and other.node_number) or self.node_number == other.node_number
 
     @property
     def unique_ids(self) -> tuple[str, ...]:
-        """What only one device has at a time. The number is one: a container may use whatever has it."""
+        """The values that only one device has at a time.
+
+        The node number is one of them, because a container can use any node with this number.
+        """
         return (self.key, self.node_number) if self.node_number else (self.key,)
 
 
 def identify_hardware(device: ObservedDevice) -> Hardware:
-    """What tells this host device from others."""
+    """Return the values that identify a host device."""
     if not is_device_node(device):
         return Hardware(device.key)
     number = device.instance_id.partition(" ")[0]
@@ -57,10 +61,13 @@ def identify_hardware(device: ObservedDevice) -> Hardware:
 
 
 def is_device_node(device: ObservedDevice) -> bool:
-    """Whether source `node` saw it, whose names are those of device nodes."""
+    """Return whether the source `node` found the device. Its names are paths of device nodes."""
     return device.location.startswith((_NODE_PREFIX, "/"))
 
 
 def get_key_without_number(device: ObservedDevice) -> str:
-    """The key, unless it is the number of a node: then the path, which is no key of any device."""
+    """Return the device key, or the location if the key is a node number.
+
+    A location is no key of any device.
+    """
     return device.location if device.key.startswith(_NODE_PREFIX) else device.key

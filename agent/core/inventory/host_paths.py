@@ -1,4 +1,4 @@
-"""What stands on the host besides facts of devices: nodes, what is mounted, CDI specs; and where that may change."""
+"""Paths of the host that are no device facts: device nodes, mounts and CDI specs."""
 
 from __future__ import annotations
 
@@ -10,26 +10,29 @@ from agent.core.language.value import Absent
 
 
 class HostPaths(Protocol):
-    """What stands on the host, each asked for by name."""
+    """The device nodes, paths and CDI specs of the host, each found by name."""
 
     def find_node(self, path: str) -> DeviceNode | Absent:
-        """The device node that a path leads to, links followed; absent with the reason if it is none."""
+        """Return the device node of a path after all links. Absent with the reason if the path is no device node."""
 
     def find_paths(self, pattern: str) -> tuple[MatchedPath, ...] | Absent:
-        """What there is that fits a pattern, in natural order; absent with the reason if there is nothing."""
+        """Return the existing paths that match a pattern, in natural order.
+
+        Absent with the reason if there are none.
+        """
 
     def find_cdi_spec(self, name: str) -> str | Absent:
-        """The CDI spec that has a device of that full name."""
+        """Return the CDI spec that contains a device with that full name. Absent with the reason if there is none."""
 
     @property
     def cdi_directories(self) -> tuple[str, ...]:
-        """Where CDI specs are looked for."""
+        """The directories of CDI specs."""
 
 
 class RecordingHostPaths:
-    """What one device asks of another `Standing`.
+    """A `HostPaths` that records which paths one device reads.
 
-    places: where the answers may change, as `Places` has them.
+    read_paths: the paths whose change can change a result, in the form of `PathIndex`.
     """
 
     def __init__(self, host_paths: HostPaths) -> None:
@@ -37,13 +40,13 @@ class RecordingHostPaths:
         self._host_paths = host_paths
 
     def find_node(self, path: str) -> DeviceNode | Absent:
-        """See `Standing`."""
+        """See `HostPaths`."""
         node = self._host_paths.find_node(path)
         self.read_paths |= {path, node.path} if isinstance(node, DeviceNode) else {path}
         return node
 
     def find_paths(self, pattern: str) -> tuple[MatchedPath, ...] | Absent:
-        """See `Standing`."""
+        """See `HostPaths`."""
         matched_paths = self._host_paths.find_paths(pattern)
         path, is_whole = find_literal_prefix(pattern)
         self.read_paths |= {path if is_whole else f"{path}/"}
@@ -53,11 +56,11 @@ class RecordingHostPaths:
         return matched_paths
 
     def find_cdi_spec(self, name: str) -> str | Absent:
-        """See `Standing`."""
+        """See `HostPaths`."""
         self.read_paths |= {f"{directory}/" for directory in self.cdi_directories}
         return self._host_paths.find_cdi_spec(name)
 
     @property
     def cdi_directories(self) -> tuple[str, ...]:
-        """See `Standing`."""
+        """See `HostPaths`."""
         return self._host_paths.cdi_directories

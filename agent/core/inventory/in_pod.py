@@ -1,7 +1,7 @@
-"""Away: devices that pods hold and that have left the host's view for it (`moves_into_pod`).
+"""In-pod devices: devices in use that the host no longer shows, because they are in the pod (`moves_into_pod`).
 
-A network interface, or an RDMA device in exclusive mode, is in the network namespace of its pod and nowhere else. What
-was known of it when it was last seen holds until it is back or let go; only what its PCI function says goes on.
+A network interface, or an RDMA device in exclusive mode, is in the network namespace of its pod and nowhere else. The
+facts of the last look stay valid until the device is back or no pod uses it. Only checks of its PCI function continue.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _HOST_WORDS = frozenset({"pci", "host", "options"})
 
 
 class MovableDevice(NamedTuple):
-    """A listed device that a pod holds and that may leave the host's view for that; entry: the number of its entry."""
+    """A device in use that can leave the host for its pod. `entry` is the number of its entry."""
 
     entry: int
     resource: str
@@ -33,7 +33,7 @@ class MovableDevice(NamedTuple):
 
     @property
     def identity(self) -> tuple[int, str, str]:
-        """What two have in common that are the same."""
+        """The values that are equal for the same movable device."""
         return self.entry, self.resource, self.device.id
 
 
@@ -43,13 +43,13 @@ def find_movable_devices(
     written_names: Mapping[str, str],
     is_held: Callable[[Device], bool],
 ) -> dict[str, MovableDevice]:
-    """The devices of these lists that may be away, by key.
+    """Return the devices of these lists that can be in a pod, by key.
 
     Args:
         specs: the entries.
-        lists: as last told.
-        written_names: the names of the lists as their entries write them.
-        is_held: whether a pod holds a device.
+        lists: the lists that the kubelet has.
+        written_names: the written name of each list.
+        is_held: returns whether a pod can still use a device.
     """
     movable_specs = [(number, spec) for number, spec in enumerate(specs) if spec.moved_words is not None]
     movable_devices: dict[str, MovableDevice] = {}
@@ -67,7 +67,7 @@ def find_movable_devices(
 def diff_movable_devices(
     old_devices: Mapping[str, MovableDevice], new_devices: Mapping[str, MovableDevice]
 ) -> frozenset[str]:
-    """The keys of those that differ."""
+    """Return the keys of the devices that differ."""
     return frozenset(
         key
         for key in {**old_devices, **new_devices}
@@ -84,15 +84,15 @@ def make_in_pod_candidate(
     is_location_taken: Callable[[str], bool],
     inactive_reason: str,
 ) -> tuple[Candidate, Facts] | None:
-    """What a device is while it is away, and the facts that this rests on; none if it is not.
+    """Build the candidate of an in-pod device, and return it with its facts. Return None if the device is not in a pod.
 
     Args:
         movable_device: the device.
         spec: its entry.
-        host_device: what the host shows of it.
-        is_location_taken: whether something else of its source is at a place.
-        reader: of the host.
-        inactive_reason: why the entry is not to offer anything now.
+        host_device: what the host shows of it, or None.
+        reader: the reader of the host.
+        is_location_taken: returns whether another device of its source is at a location.
+        inactive_reason: why the entry is not active now, or an empty string.
     """
     device = movable_device.device
     if host_device is None:
@@ -139,13 +139,16 @@ def make_in_pod_candidate(
 
 
 def _may_list(spec: ResourceSpec, device: Device) -> bool:
-    """Whether a device may be of an entry's source, by what it is known by: there may be no more of it."""
+    """Return whether the source of an entry can find a device.
+
+    Its key and location decide, because the device can be absent.
+    """
     subsystem = spec.source.arguments[0] if spec.source.kind == "subsystem" else spec.source.kind
     return (device.key if device.key.startswith("pci:") else device.location).startswith(f"{subsystem}:")
 
 
 def _find_missing_function(device: HostDevice, facts: Facts) -> str:
-    """Why it cannot be in a pod: the PCI function behind it is not there."""
+    """Return why the device cannot be in a pod: its PCI function does not exist. Otherwise return an empty string."""
     function_match = _FUNCTION.match(device.directory)
     if function_match is None:
         return ""
@@ -157,7 +160,7 @@ def _find_missing_function(device: HostDevice, facts: Facts) -> str:
 
 
 def _evaluate_check(check: Check, spec: ResourceSpec, facts: Facts) -> CheckResult:
-    """What a check says, if it is one of the PCI function alone; else it stands still."""
+    """Return the result of a check that reads only the PCI function. Other checks keep their state."""
     clauses = [check.criterion] if check.condition is None else [check.criterion, check.condition]
     lines = [line for clause in clauses if isinstance(clause, Clause) for line in clause.walk_lines()]
     can_evaluate = isinstance(check.criterion, Clause) and all(_stays_on_host(line.word, spec) for line in lines)
@@ -165,7 +168,7 @@ def _evaluate_check(check: Check, spec: ResourceSpec, facts: Facts) -> CheckResu
 
 
 def _stays_on_host(word: str, spec: ResourceSpec) -> bool:
-    """Whether a word is of what stays on the host."""
+    """Return whether a word belongs to what stays on the host."""
     head = re.split(r"[./]", word, maxsplit=1)[0]
     if word in spec.derived_words or not spec.moved_words:
         return head in _HOST_WORDS or (word.startswith("/") and word not in spec.derived_words)

@@ -1,7 +1,9 @@
-"""Looking: which entry takes which host device, and what it offers of it. Pure over a `Reader`.
+"""The inventory: which entry takes which host device, and the candidates. All functions are pure over a `Reader`.
 
-The order is fixed: per host device, entries in file order; of an entry first `exclude`, then `match`.
-The first entry whose clauses hold takes the device, whatever its id, nodes or health say, and keeps it.
+A look lists the host devices of all sources. `update_inventory` matches those again that an event can have changed.
+`match_host_device` tries the entries in file order, first `exclude`, then `match`. The first entry that matches takes
+the device and keeps it. ID, nodes and health have no influence on this. `build_groups` then joins host devices.
+`build_lists` makes the device lists from the candidates.
 """
 
 from __future__ import annotations
@@ -43,15 +45,15 @@ NO_MOVABLE_DEVICES: Mapping[str, MovableDevice] = MappingProxyType({})
     "_resource_candidates",
 )
 class Inventory(Struct):
-    """The machine as one look saw it; sightings by key of the host device.
+    """The result of one look. Match results and candidates have the key of the host device as key.
 
-    grouped: candidates of several host devices, by key of each.
-    gates: why entries, by their number, are not to offer anything; empty for an open one.
-    programs: those that entries, by their number, want to have been run.
-    views: of the entries that see the same sources; handed on until everything is looked at again.
-    movers: devices that may be in a pod, by key. away: the keys of those that are; refused: of those that are not, for
-        their entry turned them down when they were there.
-    memory: what those who take looks remember of it for the next one.
+    group_candidates: candidates of several host devices, by key of each.
+    inactive_reasons: why entries are not active, by number of the entry. Empty for an active entry.
+    prepare_requests: the programs that entries want to run, by number of the entry.
+    source_entries: the entries that see the same sources. Looks pass them on until a full rescan.
+    movable_devices: devices that can be in a pod, by key. in_pod_keys: keys of those that are in a pod.
+    rejected_keys: movable devices that did not match their entry when the host last showed them.
+    read_history: the facts that the full rescan of a reader compares with the next look.
     """
 
     listing: Listing = field(default_factory=Listing)
@@ -71,24 +73,25 @@ class Inventory(Struct):
     _resource_candidates: dict[tuple[str, str], Mapping[str, Candidate]] = field(default_factory=dict)
 
     def get_candidate(self, key: str) -> Candidate | None:
-        """What is made of a host device, with others or alone; none if that is nothing."""
+        """Return the candidate of a host device, alone or in a group, or None."""
         if key in self.group_candidates:
             return self.group_candidates[key]
         match_result = self.match_results.get(key)
         return match_result.candidate if match_result else None
 
     def find_candidates(self, key: str) -> Iterator[Candidate]:
-        """Everything that is made of a host device: also what `slots` make of it."""
+        """Yield all candidates of a host device, those of entries with `slots` included."""
         if (candidate := self.get_candidate(key)) is not None:
             yield candidate
         if (match_result := self.match_results.get(key)) is not None:
             yield from match_result.slot_candidates
 
     def get_resource_candidates(self) -> Mapping[tuple[str, str], Mapping[str, Candidate]]:
-        """The candidates of each resource and name as written, by key of their (first) host device, in no order that
-        means anything.
+        """Return the candidates by resource and written name, then by key of their first host device.
 
-        Those of a resource are the same object as in the look before if nothing of them was judged again.
+        The order has no meaning. The candidates of a resource are the same object as in the last look if none was
+        computed
+        again.
         """
         if not self._resource_candidates:
             self._resource_candidates.update(_update_resource_candidates({}, Inventory(), self, self.match_results))
@@ -105,14 +108,16 @@ def update_inventory(
     program_results: Mapping[Command, str] | None = None,
     movable_devices: Mapping[str, MovableDevice] = NO_MOVABLE_DEVICES,
 ) -> Inventory:
-    """The machine as it is now. Sightings that no touched path concerns are taken over from `previous`, which is
-    given back itself where it has them all.
+    """Return the current inventory. Match results without dirty paths stay as in `previous`.
 
-    That is the same as looking at everything, if `touched` covers what changed on the host and `specs` are those of
-    `previous`; with other entries everything has to be looked at. `outcomes`: see `unprepared`; where one is another
-    than in `previous` the keys of the entries that want it (`gate_key`) are touched.
+    The result is `previous` itself if nothing is dirty. It equals the result of a full rescan if `dirty_set` contains
+    all
+    changes of the host and `specs` are those of `previous`. Other entries need a full rescan.
 
-    `movers` are held by pods, and may be in them: see `away`.
+    program_results: see `find_prepare_wait`. If one changes, the dirty set must contain the keys of the entries that
+        want
+        it (`make_precondition_key`).
+    movable_devices: devices in use that can be in their pod. See `in_pod`.
     """
     rejected_keys = _find_rejected_keys(movable_devices, previous or Inventory())
     if previous is None or dirty_set.is_full_rescan:
@@ -204,7 +209,7 @@ def _mark_returned_devices(
     dirty_keys: set[str] | None,
     match_results: dict[str, MatchResult],
 ) -> None:
-    """Have those looked at again that were in pods, and in whose places something is again under another key."""
+    """Mark in-pod devices as dirty whose location has a device again under another key."""
     if dirty_keys is None or not previous.in_pod_keys:
         return
     filled_locations = {device.location for by_source in host_devices.values() for device in by_source.values()}
@@ -215,7 +220,7 @@ def _mark_returned_devices(
 
 
 def _find_rejected_keys(movable_devices: Mapping[str, MovableDevice], previous: Inventory) -> frozenset[str]:
-    """The keys of those that their entry turned down when they were there: so they stay while they are away."""
+    """Return the keys of the devices that did not match their entry when present. They stay so while absent."""
     return frozenset(
         key
         for key in movable_devices
@@ -234,7 +239,7 @@ def _match_in_pod_devices(
     inactive_reasons: Mapping[int, str],
     path_index: PathIndex,
 ) -> dict[str, MatchResult]:
-    """The devices that are in pods, as they are while they are; of those that are to be looked at."""
+    """Return the match results of the dirty devices that are in a pod."""
     in_pod_results: dict[str, MatchResult] = {}
     locations: dict[Source, frozenset[str]] = {}
     for key in movable_devices if dirty_keys is None else movable_devices.keys() & dirty_keys:
@@ -278,7 +283,7 @@ def _match_in_pod_devices(
 
 
 def _has_disappeared(device: HostDevice, reader: Reader) -> bool:
-    """Whether a device has nothing left of what every one has."""
+    """Return whether a device has lost `uevent`, which every device has."""
     names = reader.list_names(device, "./uevent")
     return not isinstance(names, Absent) and not names
 
@@ -290,7 +295,7 @@ def _update_groups(
     previous: Inventory,
     dirty_keys: set[str],
 ) -> tuple[Inventory, set[str]]:
-    """The look with what goes together in it, and the keys of all whose group was looked at again."""
+    """Return the inventory with its groups, and the keys of all devices whose group was built again."""
     groupings = {entry: spec.group for entry, spec in enumerate(specs) if spec.group and spec.slots is None}
     groups, regrouped_keys = build_groups(
         groupings, inventory.match_results, previous.groups, previous.match_results, dirty_keys
@@ -350,7 +355,7 @@ def _update_resource_candidates(
     current: Inventory,
     dirty_keys: Iterable[str],
 ) -> dict[tuple[str, str], Mapping[str, Candidate]]:
-    """The candidates of all resources after these keys were judged again."""
+    """Return the candidates of all resources after these keys were matched again."""
     new_candidates: dict[tuple[str, str], dict[str, Candidate]] = {}
     for inventory in (previous, current):
         for key in dirty_keys:
@@ -366,7 +371,7 @@ def _update_resource_candidates(
 
 
 def _find_reactivated_keys(inactive_reasons: Mapping[int, str], previous: Inventory) -> set[str]:
-    """The keys of what an entry takes whose gate has moved."""
+    """Return the keys of all devices of entries whose preconditions have changed."""
     changed_entries = {
         entry for entry, reason in inactive_reasons.items() if previous.inactive_reasons.get(entry) != reason
     }

@@ -1,4 +1,4 @@
-"""What is on the host, as its sources list it."""
+"""The listing: all host devices of all sources at one time."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from agent.core.struct import Struct, field
 
 
 class Listing(Struct):
-    """What is on the host, per source; and what looked like a device but is none, or could not be read.
+    """All host devices by source, and the paths that look like a device and are none or cannot be read.
 
-    directories: where it may change without an event of the kernel's.
+    watched_directories: directories that can change without a kernel event.
     """
 
     devices: Mapping[Source, tuple[HostDevice, ...]] = field(default_factory=dict)
@@ -22,9 +22,9 @@ class Listing(Struct):
 
 
 class SkippedPath(Struct):
-    """Something a source came across and did not take for a host device: a path, and why.
+    """A path that matched a source and is no host device, and why.
 
-    failed: that is the source itself, which cannot be looked at.
+    is_source_failure: the source itself cannot be read.
     is_alias: the path is another name of a device that the source found.
     """
 
@@ -35,7 +35,7 @@ class SkippedPath(Struct):
 
 
 def find_changed_devices(previous: Listing, current: Listing) -> Iterator[HostDevice]:
-    """What is in one listing and not, as the same object, in the other."""
+    """Yield the devices that are in one listing and are not the same object in the other."""
     for source in {**previous.devices, **current.devices}:
         old_devices, new_devices = previous.devices.get(source, ()), current.devices.get(source, ())
         if old_devices is not new_devices:

@@ -1,4 +1,4 @@
-"""Sighting: one host device in one look, judged by every entry that sees it, in file order."""
+"""Match one host device with all entries that see it, in file order."""
 
 from __future__ import annotations
 
@@ -20,12 +20,14 @@ from agent.core.struct import Struct, field, replace
 
 
 class MatchResult(Struct):
-    """One host device in one look: who takes it, who turned it down (in file order) and what that rests on.
+    """The match result of one host device in one look.
 
-    candidate: what the entry that takes it makes of it; None if that puts host devices together, and see
-        `Look.candidate`.
-    stopped, tied: see `Judged`.
-    lent: what entries with `slots` make of it, which take it from nobody.
+    candidate: the candidate of the entry that takes the device. None if the entry groups devices: see
+        `Inventory.get_candidate`.
+    mismatches: the mismatches of the other entries, in file order.
+    read_paths: the paths that the result depends on.
+    taking_entry, memberships: see `MatchOutcome`.
+    slot_candidates: the candidates of entries with `slots`. These entries take the device from no other entry.
     """
 
     devices: tuple[HostDevice, ...]
@@ -38,7 +40,7 @@ class MatchResult(Struct):
 
     @property
     def is_undecided(self) -> bool:
-        """See `Judged`."""
+        """See `MatchOutcome`."""
         return bool(self.mismatches) and self.mismatches[-1].is_undecided
 
 
@@ -49,7 +51,10 @@ def match_host_device(
     partner_index: PartnerIndex,
     inactive_reasons: Mapping[int, str],
 ) -> MatchResult:
-    """Judge what these sources show as one host device. `gates`: why entries have to wait, by their numbers."""
+    """Match a host device with the entries of its sources.
+
+    inactive_reasons: why entries are not active, by number.
+    """
     mismatches: list[Mismatch] = []
     recorder = RecordingHostPaths(reader)
     dependencies: dict[str, HostDevice] = {}
@@ -105,7 +110,7 @@ def match_host_device(
 def _make_candidate(
     spec: ResourceSpec, entry: int, facts: Facts, recorder: RecordingHostPaths, inactive_reasons: Mapping[int, str]
 ) -> Candidate:
-    """What an entry makes of one host device."""
+    """Build the candidate of an entry for one host device."""
     candidate = make_candidate(
         spec,
         facts.device,
@@ -118,5 +123,5 @@ def _make_candidate(
 
 
 def add_affinity(candidate: Candidate, spec: ResourceSpec, facts: Facts) -> Candidate:
-    """A candidate with what it is preferred by."""
+    """Return the candidate with its affinities."""
     return replace(candidate, affinities=compute_affinities(spec, facts, candidate.numa)) if spec.prefer else candidate

@@ -1,4 +1,4 @@
-"""Judging: whether one entry takes one host device, first by `exclude`, then by `match`, then by the parts it has."""
+"""Match one entry with one host device: first `exclude`, then `match`, then `group.parts`."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from agent.core.struct import Struct
 
 
 class Mismatch(Struct):
-    """The first clause of an entry that turned a device down: its address, where it stands, and what was read.
+    """The first clause line that excludes a device from an entry: address, source text, and facts.
 
-    undecided: it rests on what is still to come; until then no later entry has the device either.
+    is_undecided: the line depends on a pending fact. Until the fact is known, no later entry gets the device.
     """
 
     resource: str
@@ -25,7 +25,7 @@ class Mismatch(Struct):
 
 
 def match_entry(spec: ResourceSpec, facts: Knowledge) -> Mismatch | None:
-    """The first clause of the entry that turns down the device of which `facts` tell, or none: it takes it."""
+    """Return the first mismatch of an entry for the device with these facts, or None if the entry takes the device."""
     for clause in spec.exclude:
         if not clause.lines:
             continue
@@ -48,9 +48,9 @@ def match_entry(spec: ResourceSpec, facts: Knowledge) -> Mismatch | None:
 
 
 def find_member_name(spec: ResourceSpec, group: Grouping, facts: Knowledge) -> tuple[str, Mismatch | None]:
-    """Which part a device is, empty where there are none; if it is none of them, the line that it fails by.
+    """Return the name in `group.parts` of a device, and the mismatch if no name matches.
 
-    As long as it is not known what it is together with, neither is whether it is the entry's.
+    The name is empty if the entry has no parts. While a group key is pending, the match is undecided.
     """
     for group_word in group.words:
         value = facts(group_word.word)
@@ -71,7 +71,7 @@ def find_member_name(spec: ResourceSpec, group: Grouping, facts: Knowledge) -> t
 
 
 def make_mismatch(spec: ResourceSpec, line: ClauseLine, value: Value | Absent) -> Mismatch:
-    """That the entry turns a device down by a line that only asks for the value of its word."""
+    """Build the mismatch for a line that needs only the value of its word."""
     return _make_mismatch(spec, FailedLine(line, format_fact(value)))
 
 

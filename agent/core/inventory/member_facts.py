@@ -1,6 +1,6 @@
-"""The words of a device that is several host devices: its first one's, those of its parts by name, and of all.
+"""Facts of a group: those of the ID member, of the named members, and of all members.
 
-A device that is one host device has them too: it is all its own members.
+A device with one host device has them too: it is its own only member.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ _NO_MEMBER = Absent("it is gone")
 
 
 class MemberFacts:
-    """What words say of such a device. What has no name of a part and none of all in front is the first one's.
+    """The facts of a group. A word without a member name and without `members` or `matched` belongs to the ID member.
 
     Args:
-        first: of the member whose words stand for the device; None if that is gone, and so they say nothing.
-        members, matched: of all members, and of those that made it.
-        parts: of each part by name; None for one that is not there.
+        id_member: the facts of the ID member. None if it does not exist, and all its words are absent.
+        members: the facts of all members.
+        matched: the facts of the members that match.
+        named_members: the facts of each named member. None for a missing one.
     """
 
     def __init__(
@@ -38,7 +39,7 @@ class MemberFacts:
         self._named_members = named_members
 
     def __call__(self, word: str) -> Value | Absent:
-        """What a word or path says."""
+        """Return the value of a word or path."""
         member_name, member_word = split_member_word(word)
         if member_name in self._member_lists:
             return merge_values([_read_member_word(facts, member_word) for facts in self._member_lists[member_name]])
@@ -48,11 +49,11 @@ class MemberFacts:
         return _NO_MEMBER if self._id_member is None else self._id_member(word)
 
     def replace_id_member(self, id_member: Facts | None) -> MemberFacts:
-        """The same device by the words of another member."""
+        """Return the facts of the same group with another ID member."""
         return MemberFacts(id_member, self._member_lists[MEMBERS], self._member_lists[MATCHED], self._named_members)
 
     def get_query_result(self, inquiry: Query) -> QueryResult:
-        """What is known of an inquiry about the first one."""
+        """Return the result of a query about the ID member."""
         return (
             QueryResult(QueryStatus.UNKNOWN, _NO_MEMBER.reason)
             if self._id_member is None
@@ -60,11 +61,14 @@ class MemberFacts:
         )
 
     def find_partner(self, join: Join) -> Facts | Absent:
-        """What is known of a partner of the first one."""
+        """Return the facts of a partner of the ID member, or why there is none."""
         return _NO_MEMBER if self._id_member is None else self._id_member.find_partner(join)
 
     def follow_relation(self, word: str) -> tuple[Facts, ...] | Absent:
-        """What is known of each thing that a many leads to; of all members themselves these are."""
+        """Return the facts of each device that a list relation leads to.
+
+        `members` and `matched` are list relations too.
+        """
         member_name, member_word = split_member_word(word)
         if member_name in self._member_lists:
             members = self._member_lists[member_name]
@@ -81,14 +85,14 @@ class MemberFacts:
 
 
 def wrap_single_member(facts: Facts) -> MemberFacts:
-    """The words of a device that is one host device."""
+    """Return the facts of a device with one host device."""
     return MemberFacts(facts, (facts,), (facts,), {})
 
 
 def split_member_word(word: str) -> tuple[str, str]:
-    """The part's name, or that of all, that a word or path begins with, and what follows for the one it leads to.
+    """Split a word or path into the name at its beginning and the word of that member.
 
-    `kit.tty.node` is `kit` and `tty.node`, `kit/serial` is `kit` and `./serial`.
+    `kit.tty.node` gives `kit` and `tty.node`. `kit/serial` gives `kit` and `./serial`.
     """
     member_name = word.partition("/")[0].partition(".")[0]
     end = len(member_name)
@@ -101,5 +105,5 @@ def _read_member_word(facts: Facts, word: str) -> Value | Absent:
 
 
 def _get_display_name(facts: Facts) -> str:
-    """Of a device as people name it; of a node the last part, as its word `name`."""
+    """Return the usual name of a device: for a device node the last part of the path, like its word `name`."""
     return facts.device.name.rpartition("/")[2]

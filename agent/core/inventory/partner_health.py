@@ -1,4 +1,4 @@
-"""What hangs on the health of partners, once that is known: which of them are ill, who waits for one, what is given."""
+"""The health of partners, after the checks: which partners are unhealthy, and which devices wait for a partner."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from agent.core.reason import NO_REASON, Reason
 
 
 class HasPartnerChecks(Protocol):
-    """A device of which something is said that may hang on partners."""
+    """A device whose checks or other conditions can depend on partners."""
 
     @property
     def check_results(self) -> tuple[DeviceCheckResult, ...]:
-        """What its checks say."""
+        """The results of its checks."""
 
     @property
     def dependents(self) -> tuple[PartnerDependent, ...]:
-        """What else hangs on partners."""
+        """The other values that depend on partners."""
 
 
 class FailureReason(Protocol):
-    """Who says what comes of checks."""
+    """The function that derives a failure reason from check results."""
 
     def __call__(self, check_results: Iterable[DeviceCheckResult]) -> Reason:
-        """Return why the device fails that has these checks; `NO_REASON` if it does not."""
+        """Return why a device with these check results fails, or `NO_REASON`."""
 
 
 def find_unhealthy_partners(partners: Iterable[PartnerResults], find_failure_reason: FailureReason) -> dict[str, str]:
-    """Which partners are not healthy, by the joins' names, and why. Each is judged, whatever is known already."""
+    """Return the unhealthy reason of each unhealthy partner, by join name. Evaluate every partner."""
     unhealthy_partners: dict[str, str] = {}
     for partner in partners:
         failure_reason = find_failure_reason(partner.check_results)
@@ -52,8 +52,11 @@ def find_unhealthy_partners(partners: Iterable[PartnerResults], find_failure_rea
 def find_partner_wait(
     dependents: Iterable[PartnerDependent], find_failure_reason: FailureReason
 ) -> tuple[str, dict[tuple[str, str], str]]:
-    """Why a device is held back for a partner, empty if it is not; and why those of its partners are ill that are, by
-    the key of the host device and the join's name.
+    """Return why a device waits for a partner, and the unhealthy reasons of its partners.
+
+    The first result is empty if the device does not wait. The second one has the key of the host device and the join
+    name
+    as keys.
     """
     not_ready_reason = ""
     reasons: dict[tuple[str, str], str] = {}
@@ -65,12 +68,12 @@ def find_partner_wait(
 
 
 def resolve_one_look(result: DeviceCheckResult) -> DeviceCheckResult:
-    """What a check says at a single look: a partner is ill of which a check does not hold."""
+    """Return a check result from one look alone. A partner is unhealthy if one of its checks fails in this look."""
     return resolve_partners(result, find_unhealthy_partners(result.partners, find_one_look_failure))
 
 
 def find_one_look_failure(check_results: Iterable[DeviceCheckResult]) -> Reason:
-    """Why checks fail at a single look, which cannot know for how long."""
+    """Return why checks fail in one look alone, without their duration."""
     failed_results = (
         result for result in map(resolve_one_look, check_results) if result.result.verdict is CheckVerdict.FAIL
     )
@@ -78,7 +81,7 @@ def find_one_look_failure(check_results: Iterable[DeviceCheckResult]) -> Reason:
 
 
 def list_partners(device: HasPartnerChecks) -> Iterator[PartnerResults]:
-    """Of whose health is spoken."""
+    """Yield the partners whose health the device uses."""
     for result in device.check_results:
         yield from result.partners
     for dependent in device.dependents:
@@ -86,7 +89,7 @@ def list_partners(device: HasPartnerChecks) -> Iterator[PartnerResults]:
 
 
 def list_checks(device: HasPartnerChecks) -> Iterator[DeviceCheckResult]:
-    """All checks of a device, those of partners of whose health it speaks among them."""
+    """Yield all checks of a device, those of its partners first."""
     for partner in list_partners(device):
         yield from list_checks(partner)
     yield from device.check_results

@@ -1,4 +1,4 @@
-"""Finding partners: one index for each pool in a look, renewed by what an event touches."""
+"""Find partners: one index for each pool of partners."""
 
 from __future__ import annotations
 
@@ -27,11 +27,12 @@ _SearchOrigin: TypeAlias = tuple[PartnerPool | None, str]
 
 
 class _Index(MutableStruct):
-    """The devices of one pool by what they say.
+    """The devices of one pool by their key values.
 
-    keys: of each device; None if it is none that may be joined. doubts: why of some that is not known yet.
-    asked: who asked for a key, ever; only added to.
-    stale: those to be looked at again, each with whether others rest on more than its key.
+    keys: the key values of each device. None if the device is not in the pool.
+    pending_reasons: why the key values of a device are not known yet.
+    searches: where a search for key values came from. Looks only add to it.
+    dirty_keys: devices to read again, each with whether more than its key values may differ.
     """
 
     devices_by_key: dict[KeyValues, dict[str, HostDevice]] = field(default_factory=dict)
@@ -43,9 +44,9 @@ class _Index(MutableStruct):
 
 
 class PartnerIndex:
-    """Which device is whose partner, in one look.
+    """The partner of each device in one look.
 
-    The indexes are handed on from look to look: `renew` says who has to be judged again for what became of others.
+    Looks pass the indexes on. `refresh` returns the devices whose partner can change.
     """
 
     def __init__(
@@ -55,7 +56,7 @@ class PartnerIndex:
         path_index: PathIndex,
         previous: PartnerIndex | None,
     ) -> None:
-        """`places` is told what the partners rest on, under their keys; `before` is of the look before, if any."""
+        """Take the indexes of the previous look. `path_index` gets the paths that the partners were read from."""
         self._listing = listing
         self._reader = reader
         self._path_index = path_index
@@ -67,7 +68,7 @@ class PartnerIndex:
         self._affected_searches: set[_SearchOrigin] = set()
 
     def find_partner(self, join: Join, facts: Facts) -> Facts | Absent:
-        """The facts of a device's partner; absent, with the reason, if there is none or are several."""
+        """Return the facts of the partner of a device. Absent with the reason if there is none or more than one."""
         key = read_key_values(join.list_key_words(), facts)
         if isinstance(key, Absent):
             return self._make_missing(join, key.reason, key)
@@ -88,14 +89,14 @@ class PartnerIndex:
         )
 
     def get_unhealthy_reason(self, join: Join, facts: Facts) -> Absent:
-        """That it is known after the look whether a partner is well."""
+        """Return that the health of a partner is known only after the look."""
         del join, facts
         return KNOWN_LATER
 
     def _find_partner_below(
         self, join: Join, directory: RelativeDirectory, key: KeyValues, facts: Facts
     ) -> Facts | Absent:
-        """The partner among what lies below something that belongs to the device."""
+        """Return the partner among the directories below a directory of the device."""
         directories = list_partner_directories(directory, facts)
         if isinstance(directories, Absent):
             return self._make_missing(join, directories.reason, directories)
@@ -119,7 +120,7 @@ class PartnerIndex:
     def _make_no_partner(
         self, join: Join, key: KeyValues, devices: Collection[HostDevice], pending_reason: Absent | None
     ) -> Absent:
-        """That none is the partner, or several are."""
+        """Build the absent value for no partner or several partners."""
         if devices:
             names = sorted((device.name for device in devices), key=make_sort_key)
             ending = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
@@ -136,9 +137,9 @@ class PartnerIndex:
         )
 
     def refresh(self, dirty_keys: AbstractSet[str], reread_keys: AbstractSet[str] = frozenset()) -> set[str]:
-        """Look again at the partners among these keys, and say which devices may have another partner for it.
+        """Read the partners with these keys again, and return the keys of devices whose partner can change.
 
-        Of those in `anew` any fact may be another, which nothing else says to who rests on that.
+        reread_keys: keys of devices of which any fact can differ without another sign.
         """
         for pool, index in self._indexes.items():
             for key in dirty_keys & index.keys.keys():
@@ -159,13 +160,13 @@ class PartnerIndex:
         return affected_keys
 
     def _make_missing(self, join: Join, reason: str, cause: Absent | None = None) -> Absent:
-        """That there is no partner. Who needs one waits for it."""
+        """Build the absent value for a missing partner. A device that needs the partner waits for it."""
         is_unreadable = cause is not None and cause.unreadable
         is_pending = not join.optional or (cause is not None and cause.pending)
         return Absent(f"no {join.name}: {reason}", is_unreadable, is_pending)
 
     def _get_equal_pool(self, pool: PartnerPool) -> PartnerPool:
-        """The one pool that stands for all equal ones."""
+        """Return the pool that represents all equal pools."""
         pools = self._equal_pools.get(id(pool))
         if pools is None:
             equal_pool = next((other for other in self._indexes if other == pool), pool)
@@ -173,7 +174,7 @@ class PartnerIndex:
         return pools[1]
 
     def _get_index(self, pool: PartnerPool) -> _Index:
-        """The index of a pool as the host is now."""
+        """Return the current index of a pool."""
         index = self._indexes.get(pool)
         if index is None:
             index = self._indexes[pool] = _Index()
@@ -189,7 +190,7 @@ class PartnerIndex:
     def _update_device(
         self, pool: PartnerPool, index: _Index, key: str, device: HostDevice | None, *, is_reread: bool
     ) -> None:
-        """Look at one device of a pool again, and note who asked for it if that may matter to them."""
+        """Read one device of a pool again, and record the searches that this can affect."""
         old_state = index.devices.pop(key, None), index.keys.pop(key, None), index.pending_reasons.pop(key, None)
         old_key = old_state[1]
         if old_key is not None:
@@ -221,7 +222,7 @@ class PartnerIndex:
             self._path_index.add(device.key, self._reader.get_read_paths(read_device))
 
     def _get_facts(self, pool: PartnerPool, device: HostDevice) -> Facts:
-        """The facts of a partner, the same for all who ask."""
+        """Return the facts of a partner, the same object for all searches."""
         facts = self._facts.get((id(pool), device.key))
         if facts is None:
             facts = self._facts[id(pool), device.key] = Facts(pool, device, self._reader, self)
@@ -229,7 +230,7 @@ class PartnerIndex:
 
 
 def list_partner_directories(directory: RelativeDirectory, facts: Facts) -> Sequence[HostDevice] | Absent:
-    """The directories of a device, or of its partner, among which a partner is looked for."""
+    """Return the directories below which a partner is searched: those of the device or of its partner."""
     path = directory.path.write(facts)
     owner_facts = facts if directory.path.join is None else facts.find_partner(directory.path.join)
     if isinstance(path, Absent):
@@ -240,7 +241,7 @@ def list_partner_directories(directory: RelativeDirectory, facts: Facts) -> Sequ
 
 
 def _find_key(pool: PartnerPool, facts: Facts) -> KeyValues | Absent | None:
-    """By what a device is found among those of a pool; absent while that is not known, None if it is none of them."""
+    """Return the key values of a device of a pool. Absent while unknown, None if the device is not in the pool."""
     failed_line = pool.match.find_failed_line(facts, PLAIN)
     if failed_line is None:
         return read_key_values(pool.keys, facts)
@@ -248,9 +249,9 @@ def _find_key(pool: PartnerPool, facts: Facts) -> KeyValues | Absent | None:
 
 
 class KnownPartners:
-    """The partners as a look found them, each looked at anew: whether it is the one still, and not which is.
+    """The partners of the last look. Each is read again to confirm it, but no other partner is searched.
 
-    ailing: as of a candidate, after that look.
+    unhealthy_partners: those of the candidate, after that look.
     """
 
     def __init__(
@@ -261,7 +262,7 @@ class KnownPartners:
         self._unhealthy_partners = unhealthy_partners
 
     def find_partner(self, join: Join, facts: Facts) -> Facts | Absent:
-        """See `Partners`."""
+        """See `PartnerFinder`."""
         device = self._partners.get((facts.device.key, join))
         if device is None:
             return Absent(f"no {join.name}: none was there when it was last looked for")
@@ -272,12 +273,15 @@ class KnownPartners:
         return partner
 
     def get_unhealthy_reason(self, join: Join, facts: Facts) -> str:
-        """See `Finder`."""
+        """See `PartnerFinder`."""
         return self._unhealthy_partners.get((facts.device.key, join.name), "")
 
 
 def add_partners(candidate: Candidate, spec: ResourceSpec, members: Iterable[Facts]) -> Candidate:
-    """A candidate with its partners and those of its other host devices; it waits for one that it lacks."""
+    """Return a candidate with its partners and those of its members.
+
+    The candidate waits for a required partner that is missing.
+    """
     if not spec.joins:
         return candidate
     partners: dict[tuple[str, Join], HostDevice] = {}
@@ -290,7 +294,7 @@ def add_partners(candidate: Candidate, spec: ResourceSpec, members: Iterable[Fac
 
 
 def _collect_partners(facts: Facts, joins: Iterable[Join], partners: dict[tuple[str, Join], HostDevice]) -> str:
-    """Put the partners of a device, and theirs, to those found; and why one is missing that it needs."""
+    """Add the partners of a device and their partners, and return why a required one is missing."""
     missing_reason = ""
     for join in joins:
         partner = facts.find_partner(join)

@@ -1,4 +1,4 @@
-"""Partners: the words of another device, and by what that is known."""
+"""Words that lead to a partner, and the key values that find the partner."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ KeyValues: TypeAlias = tuple[Scalar, ...]
 
 
 class PartnerWord(Struct):
-    """`NAME.word`: what a word says of the partner; without a word what people call it."""
+    """`NAME.word`: the value of a word of the partner. Without a word, the usual name of the partner."""
 
     join: Join
     word: str = ""
 
     def compute_value(self, facts: WordReader) -> Value | Absent:
-        """See `Own`."""
+        """See `DerivedWord`."""
         partner = facts.find_partner(self.join)
         if isinstance(partner, Absent):
             return partner
@@ -29,7 +29,7 @@ class PartnerWord(Struct):
 
 
 def read_key_values(words: Iterable[tuple[str, ValueType]], facts: WordReader) -> KeyValues | Absent:
-    """What these words say, in the form in which equal values are equal; absent if one of them is."""
+    """Return the values of these words in a form in which equal values are equal. Absent if one of them is absent."""
     key: list[Scalar] = []
     for word, kind in words:
         value = facts(word)
@@ -42,13 +42,13 @@ def read_key_values(words: Iterable[tuple[str, ValueType]], facts: WordReader) -
 
 
 class PartnerHealthWord(Struct):
-    """`NAME.healthy`, `NAME.reason`: known when the checks of the partner are concluded, which is after a look."""
+    """`NAME.healthy` and `NAME.reason`: known after the evaluation of the partner's checks, which follows the look."""
 
     join: Join
     word: str
 
     def compute_value(self, facts: WordReader) -> Value | Absent:
-        """See `Own`."""
+        """See `DerivedWord`."""
         partner = facts.find_partner(self.join)
         if isinstance(partner, Absent):
             return partner

@@ -1,4 +1,4 @@
-"""Gates: what entries wait for that is of the machine, and what they want to have been run for it before."""
+"""Preconditions: what an entry requires of the host, and the programs that it runs before."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def evaluate_preconditions(
     *,
     program_results: Mapping[Command, str] | None,
 ) -> tuple[Mapping[int, str], Mapping[int, tuple[PrepareRequest, ...]]]:
-    """Which entries have to wait, and why, and what they want run, by their numbers.
+    """Return why entries are not active, and the programs that they want to run, both by number of the entry.
 
-    Where nothing touched concerns an entry, both are as `before`: those of the last look.
+    An entry that the dirty keys do not contain keeps the values of `previous`, the last look.
     """
     inactive_reasons: dict[int, str] = {}
     prepare_requests: dict[int, tuple[PrepareRequest, ...]] = {}
@@ -50,10 +50,10 @@ def evaluate_preconditions(
 
 
 def make_precondition_key(entry: int) -> str:
-    """What an entry's gates and programs are remembered by among the keys of host devices."""
+    """Return the key of an entry's preconditions among the keys of host devices."""
     return f"{_KEY_PREFIX}{entry}"
 
 
 def is_precondition_key(key: str) -> bool:
-    """Whether that is the key of an entry's gates."""
+    """Return whether this is the key of an entry's preconditions."""
     return key.startswith(_KEY_PREFIX)

@@ -1,6 +1,6 @@
-"""Judging at a glance: how entries judge all devices of which a few facts are equal, worked out once for all of these.
+"""Prefilter: match entries once for all devices with the same values of a few words.
 
-Nearly every entry turns nearly every device down by its vendor, its driver or some other fact that many share.
+Nearly every entry excludes nearly every device by vendor, driver or another fact that many devices share.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from agent.core.struct import Struct
 
 
 class PrefilterStep(Struct):
-    """A line of an entry that is decided by the value of its word, if all that comes before it lets a device pass.
+    """A clause line of an entry that one value decides, if all lines before let the device pass.
 
-    excluding: it is of an `exclude`. then: what is asked after it; None if that is not known by one value.
+    is_exclude: the line belongs to `exclude`. next_step: the next line, or None if one value cannot decide it.
     """
 
     spec: ResourceSpec
@@ -31,7 +31,7 @@ class PrefilterStep(Struct):
     next_step: PrefilterStep | None
 
     def evaluate(self, value: Value | Absent) -> PrefilterState:
-        """Where the entry stands once the word has said this."""
+        """Return the state of the entry for a value of the word."""
         line_verdict = self.line.evaluate_value(value, CAREFUL if self.is_exclude else PLAIN)
         if self.is_exclude:
             return self.next_step if line_verdict is False else None
@@ -45,9 +45,9 @@ PrefilterState: TypeAlias = Mismatch | PrefilterStep | None
 
 
 class Prefilter:
-    """Where entries stand with the devices that have answered the same so far. `stands`: in the order of the entries.
+    """The state of each entry for all devices that had the same values so far, in the order of the entries.
 
-    It remembers where answers lead, as long as it lives.
+    A prefilter keeps the prefilter that follows each value.
     """
 
     __slots__ = ("_mismatches", "_next_prefilters", "states")
@@ -58,7 +58,7 @@ class Prefilter:
         self._mismatches: dict[int, tuple[Mismatch, ...]] = {}
 
     def find_mismatches(self, number: int) -> tuple[Mismatch, ...]:
-        """How the entries from that number on turn the device down, up to the first of which that is not known."""
+        """Return the mismatches of the entries from that number on, up to the first entry without one."""
         mismatches = self._mismatches.get(number)
         if mismatches is None:
             leading_states = takewhile(lambda state: isinstance(state, Mismatch), self.states[number:])
@@ -70,9 +70,9 @@ class Prefilter:
     def match_entry(
         self, number: int, by_source: Mapping[Source, HostDevice], reader: Reader
     ) -> tuple[Prefilter, Mismatch | None]:
-        """Ask a device what the entry of that number asks at a glance: how that turns it down, or that it does not.
+        """Read the words that the entry of that number needs, and return its mismatch.
 
-        And where they all stand with the device now.
+        The first result is the prefilter after these values. The mismatch is None if the prefilter cannot decide.
         """
         prefilter = self
         while isinstance(state := prefilter.states[number], PrefilterStep):
@@ -81,7 +81,7 @@ class Prefilter:
         return prefilter, state
 
     def _get_next_prefilter(self, source: Source, word: str, value: Value | Absent) -> Prefilter:
-        """Where they stand with a device of which a word of a source says this."""
+        """Return the prefilter for devices with this value of a word of a source."""
         fact = source, word, value  # of one word all values are of one type
         next_prefilter = self._next_prefilters.get(fact)
         if next_prefilter is None:
@@ -92,20 +92,20 @@ class Prefilter:
 
 
 class SourceEntries(NamedTuple):
-    """The entries that see a host device, in order, each with its number among all; and a glance at nothing yet."""
+    """The entries that see a host device, in order, each with its number, and their prefilter before any value."""
 
     entries: tuple[tuple[int, ResourceSpec], ...]
     prefilter: Prefilter
 
 
 def select_source_entries(specs: Iterable[ResourceSpec], sources: Collection[Source]) -> SourceEntries:
-    """Those of the entries that see what these sources show."""
+    """Return the entries that see devices of these sources."""
     entries = tuple((number, spec) for number, spec in enumerate(specs) if spec.source in sources)
     return SourceEntries(entries, Prefilter(_build_steps(spec) for _, spec in entries))
 
 
 def _build_steps(spec: ResourceSpec) -> PrefilterStep | None:
-    """What an entry asks first. What is to be known of a device that it turns down, too, is not seen at a glance."""
+    """Return the first step of an entry. None if the entry needs facts even of a device that it excludes."""
     if spec.slots is not None or (spec.group is not None and spec.group.includes_unmatched):
         return None
     first_step: PrefilterStep | None = None
@@ -119,7 +119,7 @@ def _build_steps(spec: ResourceSpec) -> PrefilterStep | None:
 
 
 def _find_plain_lines(spec: ResourceSpec, clause: Clause) -> list[ClauseLine]:
-    """The lines that a clause begins with and that the value of a word of the source's decides."""
+    """Return the first lines of a clause that the value of a source word decides."""
     lines: list[ClauseLine] = []
     for line in clause.lines:
         if not isinstance(line, ClauseLine) or not line.is_plain or line.word in spec.derived_words:

@@ -1,4 +1,4 @@
-"""Preparing: which programs an entry wants to have been run before its gates are asked, and what holds it back."""
+"""Prepare programs: the programs that an entry runs before its preconditions are evaluated."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ NOT_RUN = "it is to be run"
 
 
 class PrepareRequest(NamedTuple):
-    """A program that an entry wants run. once: when it has been, it has; else as long as its clause holds."""
+    """A program that an entry wants to run.
+
+    runs_once: the program runs once. Otherwise it runs while its clause matches.
+    """
 
     name: str
     command: Command
@@ -22,7 +25,7 @@ class PrepareRequest(NamedTuple):
 
 
 def find_prepare_requests(spec: ResourceSpec, facts: Knowledge) -> tuple[tuple[PrepareRequest, ...], str]:
-    """The programs of which the clauses hold, and why one cannot be run. `facts` tell of the machine."""
+    """Return the programs whose clauses match, and why one has no command. `facts` are those of the host."""
     requests: list[PrepareRequest] = []
     reason = ""
     for program in spec.prepare:
@@ -37,9 +40,11 @@ def find_prepare_requests(spec: ResourceSpec, facts: Knowledge) -> tuple[tuple[P
 
 
 def find_prepare_wait(requests: tuple[PrepareRequest, ...], program_results: Mapping[Command, str] | None) -> str:
-    """Which of these programs has not been run well; empty if all have.
+    """Return which of these programs has not succeeded, or an empty string.
 
-    outcomes: of those that ended, why not well, or nothing. None where nobody runs programs: they count as run.
+    program_results: the failure text of each program that ended, empty after success. None if no runner exists. Then
+        all
+    programs count as successful.
     """
     if program_results is None:
         return ""

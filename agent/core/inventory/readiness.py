@@ -1,4 +1,4 @@
-"""Waiting: what holds devices back that an entry has taken. They are not listed; one that is turns Unhealthy."""
+"""Readiness: why a candidate is not listed yet. A listed device turns Unhealthy for the same reason."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MAX_FACTS_LENGTH = 100  # characters of what was read
 
 
 def find_failed_precondition(spec: ResourceSpec | PartnerChecks, facts: Knowledge) -> str:
-    """Which of the entry's gates does not hold; empty if all do. `facts` tell of the machine."""
+    """Return which precondition of the entry does not match, or an empty string. `facts` are those of the host."""
     for clause in spec.gate:
         failed = clause.find_failed_line(facts)
         if failed is not None:
@@ -23,7 +23,10 @@ def find_failed_precondition(spec: ResourceSpec | PartnerChecks, facts: Knowledg
 
 
 def find_not_ready_reason(wait: Iterable[Clause], facts: Knowledge) -> str:
-    """Which of these `wait` holds, or may hold once all is there; empty if none does."""
+    """Return which not-ready condition matches, or can match once all facts are known.
+
+    The result is empty if there is none.
+    """
     for clause in wait:
         failed = clause.find_failed_line(facts)
         if failed is None and clause.lines:

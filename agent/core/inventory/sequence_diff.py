@@ -1,4 +1,4 @@
-"""Which of many are others than before, told by their identity: they are compared, and not looked into."""
+"""Find changes in long sequences by object identity, without reading the items."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 def trim_common_ends(old: Sequence[T], new: Sequence[T]) -> tuple[Sequence[T], Sequence[T]]:
-    """What is left of two sequences without the beginning and the end that they have in common."""
+    """Return two sequences without their common beginning and common end."""
     max_length = min(len(old), len(new))
     prefix_length = next(compress(count(), map(is_not, old, new)), max_length)
     suffix_length = next(compress(count(), map(is_not, reversed(old), reversed(new))), max_length)

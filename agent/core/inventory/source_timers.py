@@ -1,4 +1,4 @@
-"""Rounds: when a source is looked at again that says how often (`source.every`), besides what events say."""
+"""Source timers: when to list a source again that sets `source.every`, in addition to events."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from agent.core.entry.resource_spec import ResourceSpec, Source
 
 
 class SourceTimers:
-    """The next time of each source that has one; of entries that differ about one source the more frequent counts."""
+    """The next time for each source that has an interval. If entries differ, the shorter interval counts."""
 
     def __init__(self) -> None:
         self._due_times: dict[Source, float] = {}
 
     @property
     def next_at(self) -> float:
-        """When the first of them is due; infinite if none is."""
+        """The first due time in monotonic seconds, or infinity if there is none."""
         return min(self._due_times.values(), default=float("inf"))
 
     def take_due_sources(self, specs: Sequence[ResourceSpec], current_time: float) -> frozenset[Source]:
-        """The sources that are to be looked at now; each is then put off by its time."""
+        """Return the sources that are due now, and set the next time of each."""
         intervals: dict[Source, float] = {}
         for spec in specs:
             for source, seconds in spec.source_intervals:

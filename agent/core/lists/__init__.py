@@ -1,1 +1,1 @@
-"""Which ids are listed: what stays of a list, who joins it, who waits."""
+"""The device lists: which devices stay, which candidates are new, and which must wait."""

@@ -1,8 +1,8 @@
-"""Assembling: from a look, what pods may hold and what was listed before, the lists to tell the kubelet now.
+"""Build the device lists for the kubelet from a look, the held IDs and the previous lists.
 
-Rules that meet here: a device keeps its id while it is in its place; what vanishes turns
-Unhealthy under the same id and leaves only when no pod can hold it; what an entry no longer takes leaves at once
-unless it is held; an id stands in one list at a time, and leaves the old list before it joins the new one.
+These rules meet here. A device keeps its ID while it is at its location. A device that disappears turns Unhealthy
+under the same ID, and leaves its list only when no pod can use it. A device that no entry offers leaves at once unless
+its ID is held. An ID is in one list at a time: it leaves the old list before it joins the new one.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ _SAFE_ID_COUNT = 30_000  # ids of any length whose list cannot reach the limit
 
 @not_compared("unchanged_lists")
 class DeviceLists(Struct):
-    """The lists of all resources, retired ones included, and what is not in them.
+    """The lists of all resources, retired ones included, and the unlisted candidates.
 
-    moving: whether something waits only for another list to be delivered; assemble again when that is done.
-    next_at: monotonic seconds at which an absent device, or an empty name, is to be forgotten; None if none is.
-    written: whose each resource is, by its name as the entry writes it; one that is not in it is nobody's, and is to
-        end when its list is empty.
-    fanned: those whose name came out of words.
-    settled: what is known of lists that need not be gone through again.
-    shut_keys: the keys of host devices that a listed device shuts (`Device.shuts`).
+    awaits_delivery: whether a candidate waits only for the delivery of another list. Build the lists again after it.
+    next_at: when an absent device or an empty name can be removed, in monotonic seconds. None if there is none.
+    written_names: the written name of each resource. A resource without an item has no entry, and ends when its list is
+        empty.
+    generated_names: the resource names that come from a template.
+    unchanged_lists: lists that need no new decision for each device.
+    exclusive_keys: the keys of host devices that a listed device excludes (`Device.exclusive_keys`).
     """
 
     lists: Mapping[str, DeviceList]
@@ -69,7 +69,7 @@ class DeviceLists(Struct):
 
     @property
     def ended_resources(self) -> frozenset[str]:
-        """The resources that nothing is left of."""
+        """The resources without entry and without devices."""
         lists = self.lists.items()
         return frozenset(name for name, list_ in lists if name not in self.written_names and not list_.devices)
 
@@ -86,20 +86,20 @@ def build_lists(
     candidates: ResourceCandidates | None = None,
     confirmed_ids: frozenset[str] | None = None,
 ) -> DeviceLists:
-    """The lists to be told now.
+    """Return the device lists.
 
-    What did not change is the same object as in `previous`: a list, and a device within one.
+    Unchanged values are the same objects as in `previous`: a list, and a device within a list.
 
     Args:
-        inventory: the machine as it is, by the same entries.
-        specs: the entries, in file order; resources of `previous` that are not among them retire.
-        held_ids: ids (as the kubelet sees them) that a pod may hold.
-        previous: the lists as last told; at start, those of the state file.
-        current_time: monotonic seconds, for how long something is gone.
-        generated_names: those of the last assembly; at start, of the state file.
-        unchanged_lists: those of the last assembly.
-        candidates: those of the look, if checks have said something of them.
-        confirmed_ids: the held IDs that were granted or named by PodResources; all of `held` if None.
+        inventory: the current inventory, of the same entries.
+        specs: the entries, in file order. Resources of `previous` without an entry retire.
+        held_ids: the IDs, as the kubelet sees them, that a pod may use.
+        previous: the lists that the kubelet has. At start, those of the state file.
+        current_time: monotonic seconds, for the time that devices are absent.
+        generated_names: those of the last lists. At start, those of the state file.
+        unchanged_lists: those of the last lists.
+        candidates: the candidates of the inventory after the evaluation of their checks, if there is one.
+        confirmed_ids: the held IDs that were granted or named by PodResources. If None, all of `held_ids`.
     """
     possible_ids = HeldIds(held_ids)
     inputs = ListInputs(
@@ -165,7 +165,7 @@ def _start_lists(
     inputs: ListInputs,
     unchanged_lists: Mapping[str, UnchangedList],
 ) -> dict[str, ListBuilder]:
-    """The drafts of all resources that an entry has, in file order."""
+    """Return the list builders of all resources with an entry, in file order."""
     builders: dict[str, ListBuilder] = {}
     slots = {spec.name: spec.slots for spec in specs if spec.slots is not None and not spec.is_addition}
     for name, written_name in names.written_names.items():
@@ -193,7 +193,7 @@ def _start_lists(
 def _find_next_time(
     builders: Mapping[str, ListBuilder], generated_names: Mapping[str, GeneratedName], inputs: ListInputs
 ) -> float | None:
-    """When something is to be forgotten."""
+    """Return when a device or name can be removed, in monotonic seconds, or None."""
     device_times = (
         device.absent_since + FORGET_SECONDS
         for builder in builders.values()
@@ -211,7 +211,10 @@ def _find_next_time(
 def _finish_list(
     builder: ListBuilder, old_list: DeviceList | None, held_ids: HeldIds, unlisted: list[UnlistedCandidate]
 ) -> DeviceList:
-    """The draft as a list: in order, one rule for topology, within the kubelet's limit; the old one if it is equal."""
+    """Return the list of a builder: in order, with one rule for NUMA nodes, within the kubelet's limit.
+
+    An equal old list is returned as it is.
+    """
     if old_list is not None and builder.is_unchanged and not builder.removed_devices:
         return old_list
     builder.merge_added_devices()
@@ -229,7 +232,10 @@ def _finish_list(
 
 
 def _unify_topology(devices: list[Device], old_list: DeviceList | None) -> list[Device]:
-    """All devices with their NUMA nodes, or none: the kubelet cannot see those without beside those with."""
+    """Return all devices with their NUMA nodes, or all without.
+
+    The kubelet ignores devices without a node if others have one.
+    """
     if all(device.numa for device in devices) or not any(device.numa for device in devices):
         return devices
     old_devices = {(device.share_base, device.first_share): device for device in old_list.devices} if old_list else {}
@@ -244,7 +250,7 @@ def _unify_topology(devices: list[Device], old_list: DeviceList | None) -> list[
 def _limit_size(
     devices: list[Device], resource: str, held_ids: HeldIds, unlisted: list[UnlistedCandidate]
 ) -> list[Device]:
-    """As many devices as one message to the kubelet can hold. What pods may hold is in it before all else."""
+    """Return as many devices as fit into one message to the kubelet. Devices with held IDs have precedence."""
     size = sum(
         _compute_size(held_part) for device in devices if (held_part := held_ids.find_held_part(device)) is not None
     )

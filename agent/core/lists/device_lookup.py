@@ -1,4 +1,4 @@
-"""Calling devices by name: which ones of the lists a person means."""
+"""Find devices of the lists by the names that administrators use."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from agent.core.lists.resource_names import ResourceCandidates
 
 
 class ResourceDevice(NamedTuple):
-    """A device, and the resource that has it."""
+    """A device and its resource."""
 
     resource: str
     device: Device
 
 
 def find_devices(name: str, lists: Iterable[DeviceList], candidates: ResourceCandidates) -> list[ResourceDevice]:
-    """The devices that a name means: an id of the kubelet's or the device's own, a place, or what a host device of it
-    is called; else the one whose id begins so.
+    """Return the devices that a name means.
 
-    One that is in no list by itself, because slots give it, is one too.
+    A name is a kubelet ID, the ID or location of a device, or a name of one of its host devices. If nothing has the
+    name,
+    the only device whose ID begins with it counts. A device that only a slot gives is found too.
     """
     all_lists = tuple(lists)
     by_id = [

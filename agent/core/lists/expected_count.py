@@ -1,4 +1,4 @@
-"""Expecting: which entries have fewer devices than they should."""
+"""Find entries that have fewer devices than `expect` says."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from agent.core.lists.build_lists import DeviceLists
 
 
 def find_missing_devices(specs: Sequence[ResourceSpec], inventory: Inventory, lists: DeviceLists) -> Mapping[str, str]:
-    """What there is, in words, of each entry that has fewer devices on the host than it expects; by name as written."""
+    """Return a text about the devices on the host for each entry that expects more, by written name."""
     missing: dict[str, str] = {}
     for spec in specs:
         if spec.expect is None or spec.is_addition:

@@ -1,4 +1,4 @@
-"""A host device is one pod's, whatever it is listed as: who holds one, and what that keeps from others."""
+"""Host exclusion: one pod uses a host device, even if several resources list it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from agent.core.lists.list_inputs import ListInputs
 
 
 def find_holders(builders: Mapping[str, ListBuilder], inputs: ListInputs) -> dict[str, str]:
-    """What pods hold of the host as something that is not offered: by what tells it from others, as which device.
+    """Return the devices that pods hold and no entry offers, by the values that identify their host devices.
 
-    That are the host devices of devices that leave, and those that a device had and has lost. Of a device node it is
-    also what is gone: its name may be all that went.
+    These are the host devices of retiring devices, and missing members. For device nodes they include absent devices:
+    only
+    the name of the node may have disappeared.
     """
     holders: dict[str, str] = {}
     for name, builder in builders.items():
@@ -35,7 +36,7 @@ def find_holders(builders: Mapping[str, ListBuilder], inputs: ListInputs) -> dic
 
 
 def apply_host_exclusion(builders: Mapping[str, ListBuilder], inputs: ListInputs) -> None:
-    """Make Unhealthy what has a host device among others that a pod holds as another device."""
+    """Make devices Unhealthy if a pod holds one of their host devices as another device."""
     holders = find_holders(builders, inputs)
     for name, builder in builders.items() if holders else ():
         for devices in (builder.present_devices, builder.added_devices):

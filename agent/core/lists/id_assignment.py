@@ -1,8 +1,8 @@
-"""Joining: which ids newcomers get, and why some have to wait.
+"""Assign IDs to new candidates, and find out which must wait.
 
-An id is unique over all lists, for the kubelet's status of a pod confuses equal ones. Who has it keeps it; among
-newcomers the file order of their entries decides, and within an entry two that come out equal both take their next
-alternative, so that no order of discovery shows.
+An ID is unique over all lists, because the kubelet's pod status does not distinguish equal IDs. The owner of an ID
+keeps it. Among new candidates the file order of their entries decides. If two candidates of one entry have equal IDs,
+both take their next alternative, so that the order of discovery has no effect.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from agent.core.struct import Struct, replace
 
 
 class UnlistedCandidate(Struct):
-    """A host device that an entry takes and that is not in its list, with the reason."""
+    """A host device that an entry takes and no list contains, with the reason."""
 
     resource: str
     location: str
@@ -31,15 +31,16 @@ class UnlistedCandidate(Struct):
 
 
 class _CannotList(Struct):
-    """Why a newcomer is not listed. `moving`: only until another list is delivered."""
+    """Why a candidate is not listed. `awaits_delivery`: only until the kubelet has another list."""
 
     reason: str
     awaits_delivery: bool = False
 
 
 def assign_ids(builders: Mapping[str, ListBuilder], inputs: ListInputs) -> tuple[list[UnlistedCandidate], bool]:
-    """Put newcomers into the drafts, which are in file order; those that are left out, and whether one of them only
-    waits for another list.
+    """Add the new candidates to the builders, which are in file order.
+
+    Return the unlisted candidates, and whether one of them waits only for the delivery of another list.
     """
     unlisted: list[UnlistedCandidate] = []
     awaits_delivery = False
@@ -78,7 +79,7 @@ def assign_ids(builders: Mapping[str, ListBuilder], inputs: ListInputs) -> tuple
 
 
 def _mark_contested_ids(builders: Mapping[str, ListBuilder], share_bases: Collection[tuple[str, ShareBase]]) -> None:
-    """Remember of devices that others are there that would have had their ids: these are not them."""
+    """Mark devices whose ID another present device gives too: the other devices are not these."""
     for name, builder in builders.items() if share_bases else ():
         for devices in (builder.present_devices, builder.added_devices, builder.retiring_devices):
             for index, device in enumerate(devices):
@@ -88,10 +89,11 @@ def _mark_contested_ids(builders: Mapping[str, ListBuilder], share_bases: Collec
 
 
 class _Owners:
-    """Which resource has which id and which host device, as far as newcomers want to know.
+    """The resource that has an ID or a host device, for the decisions about new candidates.
 
-    listed: ids in the drafts. leaving: ids in the old lists only. contested: those in the drafts that newcomers of the
-    same resource want too.
+    listed: IDs in the builders. retiring: IDs only in the old lists. contested: IDs in the builders that new candidates
+        of
+    the same resource give too.
     """
 
     def __init__(self, builders: Mapping[str, ListBuilder], inputs: ListInputs) -> None:
@@ -112,7 +114,10 @@ class _Owners:
             )
 
     def choose_id(self, candidate: Candidate, resource: str, id_counts: Counter[str]) -> str | _CannotList:
-        """An id for a newcomer, or why it has to wait. `wanted`: how many newcomers of the resource want each id."""
+        """Return an ID for a new candidate, or why it must wait.
+
+        id_counts: how many new candidates of the resource give each ID.
+        """
         builder = self._builders[resource]
         key = candidate.device.key
         previous_id = builder.previous_ids.get(key)
@@ -158,7 +163,7 @@ class _Owners:
         return contested_ids[0] if contested_ids else _CannotList(f"id {ids[0]} is in use by {resource}")
 
     def may_be_returning(self, candidate: Candidate, builder: ListBuilder) -> bool:
-        """Whether a newcomer may be something that is gone and that a pod holds."""
+        """Return whether a new candidate may be an absent device that a pod holds."""
         if not self._holders:
             return False
         returning_devices = self._find_returning_devices(
@@ -167,13 +172,13 @@ class _Owners:
         return not returning_devices.isdisjoint(self._holders.values())
 
     def release(self, device: str) -> None:
-        """Let others have what a device had that is gone no more."""
+        """Release the host devices of a device that is present again."""
         self._holders = {mark: holder for mark, holder in self._holders.items() if holder != device}
 
     def _find_returning_devices(
         self, candidate: Candidate, builder: ListBuilder, previous_id: str | None
     ) -> frozenset[str]:
-        """The devices that are gone and that a newcomer may be, by resource and id."""
+        """Return the absent devices that a new candidate may be, as resource and ID."""
         ids = candidate.ids if previous_id is None else (previous_id, *candidate.ids)
         absent_devices = ((id, builder.absent_devices.get((id, candidate.share_mark))) for id in ids)  # noqa: A001  the API's own word
         return frozenset(
@@ -183,9 +188,9 @@ class _Owners:
         )
 
     def _find_id_conflict(self, share_base: ShareBase, resource: str) -> _CannotList | None:
-        """Why an id of another resource's cannot be had.
+        """Return why an ID belongs to another resource, or None if it is free.
 
-        The next alternative is no way out: which of two entries saw the hardware first would show in its id.
+        The next alternative is no solution: the ID would then depend on which of two entries saw the hardware first.
         """
         id, _ = share_base  # noqa: A001  the API's own word
         owner = self.listed.get(share_base)
@@ -202,15 +207,16 @@ class _Owners:
 
 
 def _list_unique_ids(candidate: Candidate) -> Iterator[tuple[str, str]]:
-    """What tells the host devices of a candidate from others, each with the key of its host device."""
+    """Yield the values that identify the host devices of a candidate, each with the key of its host device."""
     for host in candidate.host_devices:
         hardware = identify_hardware(host)
         yield from ((host.key, mark) for mark in (*hardware.unique_ids, hardware.location) if mark)
 
 
 def _make_sort_key(candidate: Candidate, builder: ListBuilder) -> tuple[int, str, str]:
-    """By place; first those that had an id here before; last those in doubt, for one before them may turn
-    out to be the device that they could be.
+    """Return the sort key of a new candidate: by location, first those with a previous ID, last the doubtful ones.
+
+    A candidate before a doubtful one may be the device that both could be.
     """
     key = candidate.device.key
     rank = 2 if key in builder.possible_devices else 0 if key in builder.previous_ids else 1

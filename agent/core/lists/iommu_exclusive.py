@@ -1,7 +1,7 @@
-"""One IOMMU group is one pod's: while a pod holds a function of it, whatever else is of it is Unhealthy.
+"""IOMMU exclusion: while a pod holds a function of an IOMMU group, all other functions of the group are Unhealthy.
 
-VFIO opens a group for one user at a time, so a second pod would start and its program fail. What a pod holds stays as
-it is: several functions of a group can be granted together.
+VFIO opens a group for one user at a time. A second pod would start and its program would fail. Devices that a pod
+holds stay Healthy, because one grant can contain several functions of a group.
 
 Only a confirmed ID excludes others: one that the agent granted, or that PodResources named. In doubt every listed ID
 counts as held, and then each function of a group would be a holder that its siblings cannot exclude.
@@ -17,14 +17,14 @@ from agent.core.lists.list_inputs import ListInputs
 
 
 def format_iommu_reason(holder: str) -> str:
-    """Why no other pod can have a device of whose group a pod holds a function."""
+    """Return why no other pod can get a device whose IOMMU group a pod holds."""
     return f"a pod holds its IOMMU group, as {holder}"
 
 
 def apply_iommu_exclusion(builders: Mapping[str, ListBuilder], inputs: ListInputs) -> frozenset[str]:
-    """Make Unhealthy what is of one group with a confirmed ID, in whichever resource either is.
+    """Make devices Unhealthy whose IOMMU group contains a confirmed ID of any resource.
 
-    Return the keys of all host devices that a listed device shuts, held or not.
+    Return the keys of all host devices that a listed device excludes, held or not.
     """
     confirmed_ids = inputs.confirmed_ids
     exclusive_keys = frozenset(

@@ -1,8 +1,8 @@
-"""Drafts: what stays of a resource's old list, and the candidates that are new to it.
+"""List builders: what stays of a resource's old list, and the candidates that are new to it.
 
-Every old device ends up in one of four ways: *settled* (it is in its place under its id), *gone* (the host does not
-show it; Unhealthy until it is forgotten), *leaving* (there, or its configuration was, but offered no more; Unhealthy
-while a pod may hold it) or *freed* (in no list any more).
+Each old device ends in one of four groups. A *present* device is at its location under its ID. An *absent* device is
+not on the host, and stays Unhealthy until it is removed. A *retiring* device is offered by no entry, and stays
+Unhealthy while a pod may use it. A *removed* device is in no list.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ SLOT_KEY_PREFIX = "slot:"  # how the keys of slots begin, which are no host devi
 
 
 class ListBuilder(MutableStruct):
-    """The list of one resource while it is made.
+    """The list of one resource while it is built.
 
-    written: the name as its entry writes it, if that has words.
-    settled: in list order, as the old list was.
-    added: settled ones too, in no order.
-    gone: by form.
-    leaving: devices, or the upper shares of some; what is offered again is taken off at the end.
-    freed: devices of the old list that this one does not have.
-    newcomers: by key. known: the id that one had in its place before; key to id.
-    doubtful: the gone devices that a newcomer may be; key to forms.
-    unchanged: it began as the old list, and is that still unless something is freed.
-    unsettled: something in it depends on more than its candidate.
-    known_shutting: as of `shutting`, if that is known of the old list.
+    written_name: the name as the entry writes it, if it is a template.
+    present_devices: in list order, like the old list.
+    added_devices: present devices too, in no order.
+    absent_devices: by share base.
+    retiring_devices: devices, or the upper shares of devices. Shares that are offered again are subtracted at the end.
+    removed_devices: devices of the old list that this list does not have.
+    new_candidates: by key. previous_ids: the ID that a candidate had at its location before, by key.
+    possible_devices: the absent devices that a candidate may be, as share bases, by key.
+    is_unchanged: the builder began with the old list, and still has this list unless devices are removed.
+    has_other_inputs: the list depends on more than its candidates.
+    known_exclusive_devices: `exclusive_devices`, if the old list has them.
     """
 
     resource: str
@@ -57,25 +57,25 @@ class ListBuilder(MutableStruct):
 
     @property
     def exclusive_devices(self) -> tuple[Device, ...]:
-        """The devices that keep others from pods while one has them."""
+        """The devices that keep other devices from pods while a pod has them."""
         if self.known_exclusive_devices is not None:
             return self.known_exclusive_devices
         return tuple(device for device in self.list_devices() if device.exclusive_keys)
 
     def merge_added_devices(self) -> None:
-        """Put those that were added among the others."""
+        """Merge the added devices into the present devices."""
         self.present_devices = merge_in_order(self.present_devices, self.added_devices)
         self.added_devices = []
 
     def list_devices(self) -> Iterator[Device]:
-        """All that are in it by now; of two that are in each other's way the one that gives way first."""
+        """Yield all devices so far. If two devices have equal IDs, the one that must yield comes first."""
         yield from self.retiring_devices
         yield from self.absent_devices.values()
         yield from self.present_devices
         yield from self.added_devices
 
     def retire(self, device: Device, reason: str, held_ids: HeldIds) -> None:
-        """Offer a device no more: it stays as far as a pod may hold it."""
+        """Stop to offer a device. It stays as far as a pod may use it."""
         part = held_ids.find_held_part(device)
         if part is None:
             self.removed_devices.append(device)
@@ -83,7 +83,7 @@ class ListBuilder(MutableStruct):
             self.retiring_devices.append(make_unhealthy(part, reason, absent_since=None))
 
     def list_retiring_parts(self) -> list[Device]:
-        """What of those that leave is not offered under the same ids."""
+        """Return the parts of retiring devices that are not offered under the same IDs."""
         if not self.retiring_devices:
             return []
         ids = {device.id for device in self.retiring_devices}
@@ -109,15 +109,15 @@ def start_list(
     *,
     written_name: str = "",
 ) -> ListBuilder:
-    """The draft of one resource, without its newcomers.
+    """Start the list of one resource, without its new candidates.
 
     Args:
-        resource: its name.
-        devices: its list as last told, in order, but for those of `settled`.
-        candidates: by key; they are used up.
-        inputs: where the old devices are looked for.
-        present_devices: devices that are known to be in their place, in list order.
-        written_name: the name as its entry writes it, if that has words.
+        resource: the resource name.
+        devices: the devices of the last list, in order, without those of `present_devices`.
+        candidates: the candidates by key. The function removes them.
+        inputs: the inventory in which the old devices are searched.
+        present_devices: devices that are present for certain, in list order. `candidates` does not contain theirs.
+        written_name: the name as the entry writes it, if it is a template.
     """
     builder = ListBuilder(resource, written_name, [*present_devices], new_candidates=candidates)
     target = builder.added_devices if present_devices else builder.present_devices
@@ -141,7 +141,7 @@ def start_list(
 
 
 def retire_resource(resource: str, devices: Iterable[Device], held_ids: HeldIds) -> ListBuilder:
-    """The draft of a resource that has no entry any more."""
+    """Start the list of a resource without entry."""
     builder = ListBuilder(resource)
     for device in devices:
         builder.retire(device, RETIRED_REASON, held_ids)
@@ -149,7 +149,7 @@ def retire_resource(resource: str, devices: Iterable[Device], held_ids: HeldIds)
 
 
 def merge_in_order(devices: list[Device], other_devices: Sequence[Device]) -> list[Device]:
-    """All in list order, in which `devices` are already: a few others are put in place, many are sorted in."""
+    """Return all devices in list order. `devices` are in order already: a few others are inserted, many are sorted."""
     if len(other_devices) * 16 > len(devices):
         return sorted((*devices, *other_devices), key=make_list_sort_key)
     for device in other_devices:
@@ -164,7 +164,10 @@ def make_device(
     id_location: str = "",
     missing_members: tuple[Member, ...] = (),
 ) -> Device:
-    """The device that a candidate makes under an id, which the member at the place `lead` gave, in so many shares."""
+    """Build the device of a candidate under an ID, with that number of shares.
+
+    id_location: the location of the member that gave the ID.
+    """
     reason = Reason.of(format_missing_members(missing_members)) or candidate.reason
     return Device(
         id=id,
@@ -187,7 +190,7 @@ def make_device(
 
 
 def update_device(builder: ListBuilder, device: Device, candidate: Candidate, inputs: ListInputs) -> Device:
-    """The device as it is now, under the id it had; the same object if nothing changed. Shares too many leave."""
+    """Return the current device under its old ID. An unchanged device is the same object. Excess shares retire."""
     shares = candidate.shares if candidate.shares != UNKNOWN_SHARES else device.shares
     is_group = bool(device.members or candidate.members)
     missing_members = (
@@ -231,7 +234,7 @@ def update_device(builder: ListBuilder, device: Device, candidate: Candidate, in
 
 
 def keep_absent(builder: ListBuilder, device: Device, reason: str, inputs: ListInputs) -> bool:
-    """Keep a device that the host does not show, unless it may be forgotten."""
+    """Keep a device that the host does not show, and return True, or remove it and return False."""
     if inputs.must_forget(device):
         builder.removed_devices.append(device)
         return False
@@ -241,10 +244,11 @@ def keep_absent(builder: ListBuilder, device: Device, reason: str, inputs: ListI
 
 
 def may_be_same(device: Device, candidate: Candidate) -> bool:
-    """Whether a candidate that would have the id of a device, which a pod holds, may be that device.
+    """Return whether a candidate with the ID of a device that a pod holds may be this device.
 
-    A node that is called as one was has to be the same hardware. Anything else is what has its id, unless two were
-    there that would have it.
+    A device node with the same name must be the same hardware. Any other device is the same if it has the ID, unless
+    two
+    devices with this ID were present.
     """
     if not is_device_node(device) or device.id not in candidate.ids_from_name:
         return not device.has_contested_id or not set(device.locations).isdisjoint(candidate.locations)
@@ -256,7 +260,7 @@ def may_be_same(device: Device, candidate: Candidate) -> bool:
 
 
 def _sort_old_devices(builder: ListBuilder, devices: list[Device], inputs: ListInputs) -> None:
-    """What becomes of devices that are not simply where they were under the same key."""
+    """Decide about old devices that are not at their location under the same key."""
     candidates_by_location: dict[str, dict[str, Candidate]] = {}
     for key in sorted(builder.new_candidates):
         for location in builder.new_candidates[key].locations:
@@ -313,7 +317,7 @@ def _sort_old_devices(builder: ListBuilder, devices: list[Device], inputs: ListI
 
 
 def _find_share_reason(device: Device, inventory: Inventory) -> str:
-    """Why a device is not offered as it was divided."""
+    """Return why a device is no longer offered with its shares."""
     candidate = inventory.get_candidate(device.key)
     share_count = (
         candidate is not None
@@ -329,7 +333,7 @@ def _format_fewer_shares(shares: int) -> str:
 
 
 def _find_retire_reason(device: Device, builder: ListBuilder, inventory: Inventory) -> str:
-    """Why a device that is there is not offered any more."""
+    """Return why a present device is no longer offered."""
     if device.key.startswith(SLOT_KEY_PREFIX):
         return RETIRED_REASON
     candidate = inventory.get_candidate(device.key)
@@ -348,7 +352,7 @@ def _find_retire_reason(device: Device, builder: ListBuilder, inventory: Invento
 
 
 def _slice_shares(device: Device, share: int) -> Device | None:
-    """The shares of a device from that one on; none if there are none. A whole device is one share."""
+    """Return the shares of a device from that number on, or None. A device without shares has one share."""
     if share >= (device.shares or 1):
         return None
     return device if share <= device.first_share else replace(device, first_share=share)

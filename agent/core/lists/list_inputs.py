@@ -1,4 +1,4 @@
-"""The present, of which lists are made: the machine as it is, what pods may hold, and the time."""
+"""The inputs of lists: the inventory, the held IDs, and the time."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ FORGET_SECONDS = 600.0  # how long an absent device that no pod holds stays list
 
 
 class HeldIds:
-    """Which ids pods may hold, asked by device."""
+    """The IDs that pods may use, by device."""
 
     def __init__(self, ids: frozenset[str]) -> None:
         self.ids = ids
 
     @cached_property
     def _held_shares(self) -> Mapping[ShareBase, Sequence[int]]:
-        """The shares among them. Most nodes divide nothing, and never ask."""
+        """The held share numbers, by share base. It is built on demand, because most nodes have no shares."""
         shares: dict[ShareBase, list[int]] = {}
         for id in self.ids:  # noqa: A001  the API's own word
             share_base, share = split_share(id)
@@ -29,11 +29,11 @@ class HeldIds:
         return shares
 
     def is_held(self, device: Device) -> bool:
-        """Whether a pod may hold the device, or any share of its id, those that it does not offer now included."""
+        """Return whether a pod may use the device, or any share of its ID, those included that are not offered now."""
         return device.id in self.ids if device.shares is None else device.share_base in self._held_shares
 
     def find_held_part(self, device: Device) -> Device | None:
-        """The device with its shares up to the highest that is held; none if none of them is."""
+        """Return the device with its shares up to the highest held one, or None if no share is held."""
         if device.shares is None:
             return device if device.id in self.ids else None
         shares = (
@@ -48,10 +48,10 @@ class HeldIds:
 
 
 class ListInputs(Struct):
-    """What drafts are made of: the machine as it is, what pods may hold, and the time in monotonic seconds.
+    """The inputs of the lists: inventory, held IDs, and the time in monotonic seconds.
 
-    held: in doubt all that is listed. A list keeps these.
-    confirmed_ids: those of them that were granted or named by PodResources. These exclude others.
+    held_ids: in doubt all listed IDs. Devices with these IDs stay in their list.
+    confirmed_ids: the held IDs that were granted or named by PodResources. These exclude others.
     """
 
     inventory: Inventory
@@ -60,14 +60,14 @@ class ListInputs(Struct):
     confirmed_ids: HeldIds
 
     def is_present(self, device: Device) -> bool:
-        """Whether the very thing that was listed is still on the host, whoever takes it now.
+        """Return whether the same host device that was listed is still on the host, with any entry.
 
-        Of several host devices that is the one whose words stand for them.
+        For a group the device of the fields counts, not its other members.
         """
         return self._is_present(device.key, device.location, device.instance_id)
 
     def is_any_member_present(self, device: Device) -> bool:
-        """Whether any of the host devices that were listed as this is still on the host."""
+        """Return whether any host device of the listed device is still on the host."""
         if not device.members:
             return self.is_present(device)
         return any(self._is_present(member.key, member.location, member.instance_id) for member in device.members)
@@ -82,7 +82,7 @@ class ListInputs(Struct):
         )  # by another name, or of another source, its stamp cannot be compared
 
     def must_forget(self, device: Device) -> bool:
-        """Whether a device has been gone for so long that it leaves its list."""
+        """Return whether a device has been absent for so long that it leaves its list."""
         return (
             device.absent_since is not None
             and self.current_time >= device.absent_since + FORGET_SECONDS

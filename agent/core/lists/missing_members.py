@@ -1,4 +1,4 @@
-"""What a listed device of several host devices has lost of them, and whether what is there is still that device."""
+"""Missing members: the host devices that a listed group had and has no longer."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from agent.core.struct import replace
 def find_missing_members(
     device: Device, candidate: Candidate, inventory: Inventory, *, is_held: bool
 ) -> tuple[Member, ...]:
-    """The host devices that it had and has no more, in order.
+    """Return the members that a device had and has no longer, in order.
 
-    As long as a pod may hold it, all of them: the pod has them. Then what the entry, as it is now, would not have
-    missed is forgotten: it was changed, or the host has that host device in another group.
+    While a pod may use the device, these are all missing members, because the pod has them. Otherwise a member is
+    forgotten if the current entry would not miss it: the entry was changed, or the host has the member in another
+        group.
     """
     old_members = (*device.members, *device.missing_members)
     if not old_members:
@@ -38,9 +39,9 @@ def find_missing_members(
 
 
 def forget_missing_members(list_: DeviceList, device: Device, held_ids: Container[str]) -> DeviceList | None:
-    """The list in which a device has lost nothing, as a person says who took something out for good.
+    """Return the list in which a device has no missing members, for an administrator who removed them for good.
 
-    None where that changes nothing: it has lost nothing, or a pod may hold it and has all of it.
+    Return None if nothing changes: no member is missing, or a pod may use the device with all its members.
     """
     share = list_.find_device(next(iter(device.list_ids()), ""))
     listed_device = share[0] if share else None
@@ -55,13 +56,13 @@ def forget_missing_members(list_: DeviceList, device: Device, held_ids: Containe
 
 
 def format_missing_members(members: tuple[Member, ...]) -> str:
-    """That these are lost, in words."""
+    """Return a text about the missing members, or an empty string."""
     names = (f"{member.member_name} ({member.name})" if member.member_name else member.name for member in members)
     return f"lost {', '.join(names)}" if members else ""
 
 
 def _is_in_other_group(member: Member, grouping: Grouping, inventory: Inventory) -> bool:
-    """Whether the host has it in another group of the same sentence."""
+    """Return whether the host has the member in another group of the same `group` table."""
     if member.key not in inventory.match_results:
         return False
     candidate = inventory.get_candidate(member.key)

@@ -1,4 +1,4 @@
-"""Topology: which devices keep the kubelet from hearing on what NUMA nodes the others of their resource are."""
+"""Withheld topology: devices without a NUMA node, because of which the kubelet gets no NUMA node of their resource."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _MAX_NAMES = 3  # devices that are named
 
 
 class WithheldTopology(NamedTuple):
-    """A resource of which no NUMA node is told: how many devices have one, and the ids of those that have none.
+    """A resource whose NUMA nodes the agent does not send: how many devices have one, and the IDs of those without.
 
-    The kubelet does not see devices without a node beside those with one, so it is told of
-    all or of none.
+    The kubelet ignores devices without a node if others have one. So the agent sends the nodes of all devices or of
+    none.
     """
 
     device_count: int
@@ -22,7 +22,7 @@ class WithheldTopology(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The same in words."""
+        """The same as a sentence."""
         count, other_count = len(self.ids_without_node), self.device_count
         names = ", ".join(self.ids_without_node[:_MAX_NAMES]) + (
             f" and {count - _MAX_NAMES} more" if count > _MAX_NAMES else ""
@@ -34,7 +34,7 @@ class WithheldTopology(NamedTuple):
 
 
 def find_withheld_topology(device_list: DeviceList, inventory: Inventory) -> WithheldTopology | None:
-    """Why no NUMA node is told of a list, where some of its devices have one; None if it is told, or none has any."""
+    """Return why a list has no NUMA nodes although some of its devices have one, or None."""
     if any(device.numa for device in device_list.devices):
         return None
     candidate_maps = (

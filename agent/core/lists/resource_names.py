@@ -1,8 +1,8 @@
-"""Naming: the resource names that come out of a text, and which entry's each of them is.
+"""Resource names: the names that templates give, and the entry of each name.
 
-An entry whose name has words is of several resources, which come and go with what its devices say.
-The name is then the device's word only behind the `/`; who owns a name keeps it until it has been empty for a while,
-and a later entry in whose text it comes out too has to wait.
+An entry with a name template has several resources, which appear and disappear with the words of its devices. Only the
+part after the `/` comes from a device. The owner of a name keeps it until the name has been empty for a while. A later
+entry with the same name must wait.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ _NO_CANDIDATES: Mapping[str, Candidate] = {}
 
 
 class GeneratedName(Struct):
-    """One of the names of an entry: the name as written there, and since when (monotonic) nothing wants it."""
+    """A generated name: the written name of its entry, and since when no candidate has the name (monotonic seconds)."""
 
     written_name: str
     empty_since: float | None = None
 
     def mark_empty(self, current_time: float) -> GeneratedName:
-        """The same name, which has no device now."""
+        """Return the same name without devices since that time."""
         return self if self.empty_since is not None else replace(self, empty_since=current_time)
 
     def is_retained(self, current_time: float) -> bool:
-        """Whether it stays although it is empty."""
+        """Return whether the name stays although it is empty."""
         return self.empty_since is None or current_time < self.empty_since + EMPTY_SECONDS
 
 
 class ResourceNames(MutableStruct):
-    """Whose each resource is, and what there is for its list.
+    """The entry of each resource, and the candidates for its list.
 
-    written: of each resource in file order the name as its entry writes it; empty where that has no words.
-    candidates: of each of these.
-    left_out: candidates that join no list, with the reason.
-    fanned: those that came out of words.
+    written_names: the written name of each resource, in file order. Empty if the name is no template.
+    candidates: the candidates of each of these.
+    unlisted_candidates: candidates for no list, with the reason.
+    generated_names: the names that come from a template.
     """
 
     written_names: dict[str, str]
@@ -53,7 +53,7 @@ class ResourceNames(MutableStruct):
 
 
 def map_names_to_entries(specs: Sequence[ResourceSpec], generated_names: Mapping[str, GeneratedName]) -> dict[str, str]:
-    """Every resource in file order, with its name as its entry writes it; empty where that has no words."""
+    """Return all resource names in file order, with the written name. It is empty if the name is no template."""
     by_entry: dict[str, list[str]] = {}
     for name, generated_name in generated_names.items():
         by_entry.setdefault(generated_name.written_name, []).append(name)
@@ -75,13 +75,13 @@ def assign_candidates(
     generated_names: Mapping[str, GeneratedName],
     current_time: float,
 ) -> ResourceNames:
-    """Every resource that there is now, with what is offered to it.
+    """Return all current resources with their candidates.
 
     Args:
         candidates: the candidates of a look.
         specs: the entries, in file order.
-        previous: the lists as last told.
-        generated_names: the names that came out of words before.
+        previous: the lists that the kubelet has.
+        generated_names: the generated names of the last lists.
         current_time: monotonic seconds.
     """
     static_names = {spec.name for spec in specs if spec.name_template is None and not spec.is_addition}
@@ -123,7 +123,7 @@ def _find_new_names(
     static_names: Iterable[str],
     unlisted_candidates: list[tuple[Candidate, str]],
 ) -> dict[str, GeneratedName]:
-    """The names that come out for the first time, each the first entry's, as far as an entry may have them."""
+    """Return the new generated names, each for the first entry that gives it, up to the limit of each entry."""
     order = {written_name: index for index, written_name in enumerate(written_names)}
     new_names: dict[str, GeneratedName] = {}
     count = dict.fromkeys(order, 0)
@@ -150,7 +150,7 @@ def _find_new_names(
 def _assign_unnamed_candidates(
     candidates: Mapping[str, Candidate], names: ResourceNames, previous: Mapping[str, DeviceList]
 ) -> None:
-    """Give candidates that wait, and so have no name now, to the list in which they are; others join none."""
+    """Assign candidates that wait, and so have no name now, to the list that contains them. Others join no list."""
     listed_devices: dict[str, list[tuple[str, Device]]] = {}
     locations = {location for candidate in candidates.values() for location in candidate.locations}
     written_name = next(candidate.written_name for candidate in candidates.values())

@@ -1,4 +1,4 @@
-"""Slots: shares of all the devices of a resource together, each of which gives everything that is healthy."""
+"""Slots: IDs that each give all healthy devices of a resource."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def start_slot_list(
     candidates: Mapping[str, Candidate],
     inputs: ListInputs,
 ) -> ListBuilder:
-    """The draft of a resource whose shares are of the whole, without those that are new.
+    """Start the list of a resource with slots, without its new slots.
 
-    A slot is listed once there is a device to give, Healthy while one of them is, and absent when none is there.
+    A slot is listed once a device exists, Healthy while one of the devices is, and absent when no device exists.
     """
     builder = ListBuilder(
         resource, has_other_inputs=True
@@ -50,7 +50,7 @@ def start_slot_list(
 
 
 def make_slot_id(resource: str, slots: Slots, n: int) -> str:
-    """The id of slot `n` of a resource."""
+    """Return the ID of slot `n` of a resource."""
     values: dict[str, Value | Absent] = {"resource": resource, "n": n}
     slot_id = slots.id.write(lambda word: values.get(word, Absent("a slot has no such word")))
     if isinstance(slot_id, Absent):
@@ -61,7 +61,7 @@ def make_slot_id(resource: str, slots: Slots, n: int) -> str:
 def _make_slot_candidates(
     resource: str, slots: Slots, candidates: Mapping[str, Candidate]
 ) -> Iterator[tuple[str, Candidate]]:
-    """The slots as candidates, by id."""
+    """Yield the slots as candidates, by ID."""
     is_healthy = any(not candidate.reason for candidate in candidates.values())
     first_candidate = min(candidates.values(), key=lambda candidate: candidate.device.key, default=None)
     reason = NO_REASON

@@ -1,4 +1,4 @@
-"""Transitions: what changed between two lists, as people want to read it, one line each."""
+"""Transitions: the changes between two lists, one line each for people."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ MAX_TRANSITION_LINES = 10  # more changes of one resource at once than this are 
 
 
 class Transition(Struct):
-    """A device's way from one health to another; `old` is None for a new device, `new` for one that left.
+    """The change of the health of a device. `old_health` is None for a new device, `new_health` for a removed one.
 
-    From Healthy to Healthy it is a blip: what is there now is not what was there.
+    From Healthy to Healthy it is a blip: other hardware is there now.
 
-    check: the check that fails now; empty if the health does not follow from a check.
+    check: the check that fails now. Empty if the health does not depend on a check.
     """
 
     resource: str
@@ -32,18 +32,18 @@ class Transition(Struct):
 
     @property
     def is_blip(self) -> bool:
-        """Whether it was gone for so short a time that no list says so."""
+        """A blip: the device was absent for so short a time that no list shows it."""
         return self.old_health is self.new_health is Health.HEALTHY
 
     def __str__(self) -> str:
-        """`resource id: old → new: reason`."""
+        """Return `resource id: old → new: reason`."""
         old_text = self.old_health.value if self.old_health else "new"
         new_text = self.new_health.value if self.new_health else "gone"
         return f"{self.resource} {self.id}: {old_text} → {new_text}" + (f": {self.reason}" if self.reason else "")
 
 
 class TransitionRecord(NamedTuple):
-    """A transition as it is remembered: when (monotonic seconds), from what to what, why, and by which check."""
+    """A recorded transition: time (monotonic seconds), both healths, reason, and check."""
 
     time: float
     old_health: Health | None
@@ -53,7 +53,7 @@ class TransitionRecord(NamedTuple):
 
 
 def find_transitions(old_list: DeviceList, new_list: DeviceList) -> Iterator[Transition]:
-    """The transitions of one resource, in list order; unchanged devices give none."""
+    """Yield the transitions of one resource, in list order. Unchanged devices give none."""
     old_devices, new_devices = trim_common_ends(old_list.devices, new_list.devices)
     unchanged_ids = set(map(id, old_devices)).intersection(map(id, new_devices))
     remaining_devices = {_make_key(device): device for device in old_devices if id(device) not in unchanged_ids}
@@ -79,7 +79,10 @@ def find_transitions(old_list: DeviceList, new_list: DeviceList) -> Iterator[Tra
 
 
 def _is_replaced(old_device: Device, new_device: Device) -> bool:
-    """Whether another thing stands where it or a part of it was. What was in a pod is not what it was, and the same."""
+    """Return whether other hardware is at the location of the device or of a member.
+
+    A device that was in a pod may have another instance id and is still the same.
+    """
     if old_device.moved_words or new_device.moved_words:
         return False
     old_instances = {member.location: member.instance_id for member in old_device.members} or {

@@ -1,4 +1,4 @@
-"""What is known of a list that is all settled, so that an event costs what it changes and not what there is."""
+"""Unchanged lists: lists that only changed candidates can change, so that an event costs only its changes."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ from agent.core.struct import Struct
 
 
 class UnchangedList(Struct):
-    """A list in which every candidate of its resource is, and nothing else but what is gone.
+    """A list that contains every candidate of its resource, and otherwise only absent devices.
 
-    As long as a candidate and a device are the same objects, the device stays as it is.
+    While a candidate and its device are the same objects, the device stays as it is.
 
-    there: the devices in their place, in list order, with NUMA nodes even where the list leaves them out.
-    gone: those that the host does not show, as they are listed.
-    written: as of the draft.
-    shutting: as of the draft.
+    present_devices: in list order, with NUMA nodes even if the list omits them.
+    absent_devices: as they are listed.
+    written_name, exclusive_devices: see `ListBuilder`.
     """
 
     candidates: Mapping[str, Candidate]
@@ -31,13 +30,13 @@ class UnchangedList(Struct):
     exclusive_devices: tuple[Device, ...] = ()
 
     def is_unchanged(self, candidates: Mapping[str, Candidate], inputs: ListInputs) -> bool:
-        """Whether the list is what it was. What pods hold and the time matter only to what is gone."""
+        """Return whether the list stays the same. Held IDs and the time affect only absent devices."""
         return self.candidates is candidates and not any(
             inputs.is_present(device) or inputs.must_forget(device) for device in self.absent_devices
         )
 
     def start_list(self, candidates: Mapping[str, Candidate], inputs: ListInputs) -> ListBuilder:
-        """The draft with these candidates; only what differs is judged."""
+        """Start the list with these candidates. Only changed candidates need a decision."""
         absent_devices = {device.share_base: device for device in self.absent_devices}
         if self.is_unchanged(candidates, inputs):
             return ListBuilder(
@@ -70,7 +69,7 @@ class UnchangedList(Struct):
 def make_unchanged_list(
     candidates: Mapping[str, Candidate], builder: ListBuilder, device_list: DeviceList
 ) -> UnchangedList | None:
-    """What is known of a list that was made of this draft, to which all newcomers came; none if something leaves it."""
+    """Return the unchanged list of a builder that has listed all new candidates. None if a device is retiring."""
     if builder.retiring_devices or builder.has_other_inputs:
         return None
     absent_ids = {id for id, _ in builder.absent_devices}  # noqa: A001  the API's own word
