@@ -17,7 +17,6 @@ import uvloop
 from grpclib.client import Channel
 from grpclib.server import Server
 
-from agent.core.struct import replace
 from agent.kubelet.messages.v1beta1 import (
     AllocateResponse,
     ContainerAllocateResponse,
@@ -39,7 +38,7 @@ class Plugin(DevicePluginBase):
         self.changed = asyncio.Event()
 
     def set(self, device: int, healthy: bool) -> None:  # noqa: FBT001
-        self.devices[device] = replace(self.devices[device], health="Healthy" if healthy else "Unhealthy")
+        self.devices[device].health = "Healthy" if healthy else "Unhealthy"
         self.changed.set()
 
     async def get_device_plugin_options(self, message):

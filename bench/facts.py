@@ -20,6 +20,6 @@ def machine() -> dict[str, str]:
         "machine": f"{len(os.sched_getaffinity(0))} × {model}, {memory:.0f} GiB",
         "kernel": platform.release(),
         "python": f"{platform.python_implementation()} {platform.python_version()}",
-        "libraries": ", ".join(f"{name} {version(name)}" for name in ("grpclib", "h2", "msgspec", "uvloop")),
+        "libraries": ", ".join(f"{name} {version(name)}" for name in ("grpclib", "h2", "betterproto2", "uvloop")),
         "load": f"{load[0]:.1f} at the end, {load[2]:.1f} over 15 minutes",
     }

@@ -129,7 +129,7 @@ class Bare(Subject):
 
 
 class BarePython(Bare):
-    """grpclib, the agent's messages and uvloop, and nothing else."""
+    """grpclib, betterproto2 and uvloop, and nothing else."""
 
     name = "bare Python"
     program = (sys.executable, "-m", "bench.bare")

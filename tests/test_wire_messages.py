@@ -30,12 +30,12 @@ CASES = {
         v1beta1.Device(
             id="gpu-0",
             health="Healthy",
-            topology=v1beta1.TopologyInfo(nodes=[v1beta1.NUMANode(id=1), v1beta1.NUMANode(id=300)]),
+            topology=v1beta1.TopologyInfo(nodes=[v1beta1.NumaNode(id=1), v1beta1.NumaNode(id=300)]),
         ),
         b"\x0a\x05gpu-0\x12\x07Healthy\x1a\x09\x0a\x02\x08\x01\x0a\x03\x08\xac\x02",
     ),
     "device on NUMA node 0": (
-        v1beta1.Device(id="a", topology=v1beta1.TopologyInfo(nodes=[v1beta1.NUMANode(id=0)])),
+        v1beta1.Device(id="a", topology=v1beta1.TopologyInfo(nodes=[v1beta1.NumaNode(id=0)])),
         b"\x0a\x01a\x1a\x02\x0a\x00",
     ),
     "device without topology": (
@@ -60,7 +60,7 @@ CASES = {
         v1beta1.PreferredAllocationRequest(
             container_requests=[
                 v1beta1.ContainerPreferredAllocationRequest(
-                    available_device_ids=["a", "b"], must_include_device_ids=["a"], allocation_size=2
+                    available_deviceIDs=["a", "b"], must_include_deviceIDs=["a"], allocation_size=2
                 )
             ]
         ),
@@ -68,7 +68,7 @@ CASES = {
     ),
     "preferred answer": (
         v1beta1.PreferredAllocationResponse(
-            container_responses=[v1beta1.ContainerPreferredAllocationResponse(device_ids=["a", "b"])]
+            container_responses=[v1beta1.ContainerPreferredAllocationResponse(device_i_ds=["a", "b"])]
         ),
         b"\x0a\x06\x0a\x01a\x0a\x01b",
     ),
@@ -87,7 +87,7 @@ CASES = {
             mounts=[v1beta1.Mount(container_path="/c", host_path="/h", read_only=True)],
             devices=[v1beta1.DeviceSpec(container_path="/dev/c", host_path="/dev/h", permissions="rw")],
             annotations={"a": ""},
-            cdi_devices=[v1beta1.CDIDevice(name="example.com/gpu=0")],
+            cdi_devices=[v1beta1.CdiDevice(name="example.com/gpu=0")],
         ),
         held(1, held(1, "K") + held(2, "v"))
         + held(2, held(1, "/c") + held(2, "/h") + counted(3, 1))
@@ -122,7 +122,7 @@ CASES = {
                                 v1.ContainerDevices(
                                     resource_name="example.com/foo",
                                     device_ids=["a", "b"],
-                                    topology=v1.TopologyInfo(nodes=[v1.NUMANode(id=-1)]),
+                                    topology=v1.TopologyInfo(nodes=[v1.NumaNode(id=-1)]),
                                 )
                             ],
                             cpu_ids=[1, 300],
@@ -133,7 +133,7 @@ CASES = {
                                     claim_namespace="cs",
                                     claim_resources=[
                                         v1.ClaimResource(
-                                            cdi_devices=[v1.CDIDevice(name="v/c=n")],
+                                            cdi_devices=[v1.CdiDevice(name="v/c=n")],
                                             driver_name="d",
                                             pool_name="p",
                                             device_name="e",

@@ -38,10 +38,10 @@ def _said(message: bytes, of: str) -> list[QueryResult]:
     Raises:
         ValueError: it is no answer.
     """
-    from agent.kubelet.messages.metricssvc import GPUStateResponse  # the first lists need not wait for it
+    from agent.kubelet.messages.metricssvc import GpuStateResponse  # the first lists need not wait for it
 
     try:
-        states = [(one.device, one.uuid, one.health) for one in GPUStateResponse.parse(message).gpu_state]
+        states = [(one.device, one.uuid, one.health) for one in GpuStateResponse.parse(message).gpu_state]
     except Exception as error:  # whatever comes of bytes that are no message
         raise ValueError(str(error)) from error
     names = {of.lower(), parse_kernel_text(ValueType.PCI, of)}

@@ -14,6 +14,7 @@ from typing import cast
 
 from grpclib.config import Configuration
 from grpclib.const import Handler, Status
+from grpclib.encoding.proto import ProtoCodec
 from grpclib.events import _DispatchServerEvents
 from grpclib.exceptions import GRPCError
 from grpclib.protocol import AbstractHandler, Buffer, H2Protocol, Stream
@@ -21,13 +22,12 @@ from grpclib.server import request_handler
 from h2.config import H2Configuration
 from h2.events import UnknownFrameReceived
 
-from agent.kubelet.protobuf import Codec
 from agent.kubelet.write_buffer import BufferedTransport
 
 MESSAGE_LIMIT = 4 * 1024 * 1024  # bytes of a request; the kubelet's own limit for what it receives
 CONNECTION_LIMIT = 128  # a kubelet has one, and forgets some over many duplicate registrations
 
-_CODEC = Codec()
+_CODEC = ProtoCodec()
 _EVENTS = _DispatchServerEvents()
 _CONFIGURATION = Configuration().__for_server__()
 _H2 = H2Configuration(  # the authority is not looked at: kubelets send three kinds

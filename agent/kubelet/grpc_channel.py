@@ -12,8 +12,6 @@ from grpclib.config import Configuration
 from grpclib.encoding.base import CodecBase
 from grpclib.protocol import H2Protocol
 
-from agent.kubelet.protobuf import Codec
-
 _WINDOW = 65_535  # bytes that wait to be read: the least that HTTP/2 has (RFC 9113 §6.9.2)
 SETTINGS = b"\x04"  # the kind of frame that a server begins with (RFC 9113 §3.4)
 
@@ -28,7 +26,7 @@ async def dial(path: str) -> AsyncIterator[Channel]:
     Raises:
         OSError: nobody listens there.
     """
-    channel = Channel(path=path, codec=Codec())
+    channel = Channel(path=path)
     try:
         await channel.__connect__()
         yield channel

@@ -19,19 +19,20 @@ from agent.kubelet.allocate_response import encode_allocate_response
 from agent.kubelet.grpc_server_call import DefectHandler
 from agent.kubelet.messages.v1beta1 import (
     AllocateRequest,
+    AllocateResponse,
     ContainerPreferredAllocationRequest,
     ContainerPreferredAllocationResponse,
     DevicePluginBase,
     DevicePluginOptions,
     Empty,
+    ListAndWatchResponse,
     PreferredAllocationRequest,
     PreferredAllocationResponse,
     PreStartContainerRequest,
     PreStartContainerResponse,
 )
-from agent.kubelet.protobuf import EncodedMessage
 from agent.kubelet.streams import Streams
-from agent.kubelet.wire import ListEncoder, PluginOptions, format_error_text, make_refusal
+from agent.kubelet.wire import EncodedList, ListEncoder, PluginOptions, format_error_text, make_refusal
 from agent.registry import Registry
 
 log = logging.getLogger(__name__)
@@ -89,11 +90,11 @@ class Plugin(DevicePluginBase):
         del message
         return self._options.build_message()
 
-    async def list_and_watch(self, message: Empty) -> AsyncIterator[EncodedMessage]:
+    async def list_and_watch(self, message: Empty) -> AsyncIterator[ListAndWatchResponse]:
         """The list at once, even an empty one, then the newest whenever the kubelet would see a difference."""
         del message
         pace = RateLimit()
-        sent: EncodedMessage | None = None
+        sent: EncodedList | None = None
         with self._registry.follow(self._resource) as follower:
             while True:
                 snapshot = await follower.wait_for_list()
@@ -116,7 +117,7 @@ class Plugin(DevicePluginBase):
             container_responses=[self._preferred(request) for request in message.container_requests]
         )
 
-    async def allocate(self, message: AllocateRequest) -> EncodedMessage:
+    async def allocate(self, message: AllocateRequest) -> AllocateResponse:
         """One answer for each container asked for, in that order, or an error for all."""
         # An empty answer would cost the kubelet the devices until some pod goes.
         if not message.container_requests or not all(asked.devices_ids for asked in message.container_requests):
@@ -151,25 +152,25 @@ class Plugin(DevicePluginBase):
         try:
             ids = self._granting.prefer(
                 self._resource,
-                request.available_device_ids,
-                request.must_include_device_ids,
+                request.available_deviceIDs,
+                request.must_include_deviceIDs,
                 request.allocation_size,
             )
         except Exception as error:  # noqa: BLE001  a defect must not fail the pod as well
             self._unexpected(error)
             ids = ()
-        return ContainerPreferredAllocationResponse(device_ids=list(ids))
+        return ContainerPreferredAllocationResponse(device_i_ds=list(ids))
 
-    async def send_stream(
+    async def _call_rpc_handler_server_stream(
         self,
-        method: Callable[[Any], Any],
-        stream: Any,  # noqa: ANN401  as grpclib has it
-        request: Any,  # noqa: ANN401  as grpclib has it
+        handler: Callable[..., Any],
+        stream: Any,  # noqa: ANN401  as generated code has it
+        request: Any,  # noqa: ANN401  as generated code has it
     ) -> None:
         """Send a stream's messages. Unlike the inherited one, leaves no generator when the peer is gone."""
         with self.streams.track_stream():
             if self.streams.is_ending:
                 return
-            async with aclosing(method(request)) as messages:
+            async with aclosing(handler(request)) as messages:
                 async for message in messages:
                     await stream.send_message(message)

@@ -1,7 +1,7 @@
 """Between the model and protobuf: the list as ready bytes, options, a refusal.
 
-The list is encoded by hand, for `bytes` of a message takes 5 us a device, and 50 ms for 10,000 of them would hold up
-the event loop. A test holds both equal.
+The list is encoded by hand, for the generated code takes 12-19 us a device and would hold up the event loop for
+10,000 of them; it is held equal to the generated code by a test.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from agent.core.struct import Struct
 from agent.kubelet.messages.v1beta1 import Device as DeviceMessage
 from agent.kubelet.messages.v1beta1 import (
     DevicePluginOptions,
-    NUMANode,
+    ListAndWatchResponse,
+    NumaNode,
     TopologyInfo,
 )
-from agent.kubelet.protobuf import EncodedMessage, add_length, encode_varint
 
 VERSION = "v1beta1"
 TEXT_LIMIT = 200  # characters of an error; it ends up in the pod's status
@@ -56,6 +56,21 @@ class PluginOptions(Struct):
         )
 
 
+class EncodedList(ListAndWatchResponse):
+    """A list whose bytes are ready; a response to grpclib's codec, which asks for nothing but the bytes."""
+
+    def __init__(self, wire: bytes = b"") -> None:
+        super().__init__()
+        self.wire = wire
+
+    def SerializeToString(self) -> bytes:  # noqa: N802  protobuf's name
+        """Return the ready bytes."""
+        return self.wire
+
+    def __bytes__(self) -> bytes:
+        return self.wire
+
+
 class ListEncoder:
     """The list of one resource, for all its streams: encoded once a snapshot, and only the devices that changed.
 
@@ -67,9 +82,9 @@ class ListEncoder:
         self._snapshot: DeviceList | None = None
         self._devices: tuple[Device, ...] = ()
         self._chunks: list[bytes] = []
-        self._ready = EncodedMessage()
+        self._ready = EncodedList()
 
-    def encode(self, snapshot: DeviceList) -> EncodedMessage:
+    def encode(self, snapshot: DeviceList) -> EncodedList:
         """The list that says that snapshot; the same object as before if the kubelet would see no difference."""
         if snapshot is not self._snapshot:
             self._chunks = self._renewed(snapshot.devices)
@@ -77,7 +92,7 @@ class ListEncoder:
             self._snapshot = snapshot
             wire = b"".join(self._chunks)
             if wire != self._ready.wire:
-                self._ready = EncodedMessage(wire)
+                self._ready = EncodedList(wire)
         return self._ready
 
     def _renewed(self, devices: Sequence[Device]) -> list[bytes]:
@@ -136,13 +151,21 @@ def _same(one: Device, other: Device) -> bool:
 def _field(id: str, state: bytes) -> bytes:  # noqa: A002  the API's own word
     """One entry of the `devices` field."""
     raw = id.encode()
-    text = add_length(raw)
-    return b"".join((b"\x0a", encode_varint(1 + len(text) + len(state)), b"\x0a", text, state))
+    length = encode_varint(len(raw))
+    return b"".join((b"\x0a", encode_varint(1 + len(length) + len(raw) + len(state)), b"\x0a", length, raw, state))
 
 
 @lru_cache(maxsize=64)
 def _state(healthy: bool, numa: tuple[int, ...]) -> bytes:  # noqa: FBT001  a key of the cache
     """The `health` and `topology` fields; no node, no topology: "none" is not a node."""
-    topology = TopologyInfo(nodes=[NUMANode(id=node) for node in numa]) if numa else None
+    topology = TopologyInfo(nodes=[NumaNode(id=node) for node in numa]) if numa else None
     health = Health.HEALTHY if healthy else Health.UNHEALTHY
     return bytes(DeviceMessage(health=health.value, topology=topology))
+
+
+@lru_cache(maxsize=1024)
+def encode_varint(number: int) -> bytes:
+    """A length as protobuf writes it."""
+    if number < 0x80:
+        return bytes((number,))
+    return bytes((number & 0x7F | 0x80,)) + encode_varint(number >> 7)

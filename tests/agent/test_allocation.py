@@ -327,7 +327,7 @@ async def test_methods_that_nothing_is_configured_for_answer(node):  # 71, 73, 7
             v1beta1.PreferredAllocationRequest(
                 container_requests=[
                     v1beta1.ContainerPreferredAllocationRequest(
-                        available_device_ids=available, must_include_device_ids=must, allocation_size=size
+                        available_deviceIDs=available, must_include_deviceIDs=must, allocation_size=size
                     )
                 ]
             )

@@ -36,7 +36,7 @@ async def preferred(rig, resource, available, must, size):
     ask = v1beta1.ContainerPreferredAllocationRequest(available, must, size)
     request = v1beta1.PreferredAllocationRequest(container_requests=[ask])
     (answer,) = (await client.peer.plugin.get_preferred_allocation(request)).container_responses
-    return list(answer.device_ids)
+    return list(answer.device_i_ds)
 
 
 async def test_one_gpu_off_the_bus_does_not_fail_the_choice_among_the_others(rig):

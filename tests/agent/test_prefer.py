@@ -44,7 +44,7 @@ async def test_a_choice_goes_by_the_newest_look(rig):
             ask = v1beta1.ContainerPreferredAllocationRequest(ids, [], 2)
             request = v1beta1.PreferredAllocationRequest(container_requests=[ask])
             (answer,) = (await client.peer.plugin.get_preferred_allocation(request)).container_responses
-            return [ids.index(one) for one in answer.device_ids]
+            return [ids.index(one) for one in answer.device_i_ds]
 
         assert await preferred() == [1, 2]
         rig.tree.file("/sys/bus/pci/devices/0000:3b:01.0/numa_node", "0\n")

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from agent.core.entry.query import QueryResult, QueryStatus, ServiceProtocol, SocketQuery
 from agent.kubelet.amd_exporter import _said
 from agent.kubelet.grpc_channel import RawCodec
-from agent.kubelet.messages.metricssvc import GPUState, GPUStateResponse
+from agent.kubelet.messages.metricssvc import GpuState, GpuStateResponse
 from agent.kubelet.socket_query import query_service
 
 A, B = "0000:3b:00.0", "0000:5e:00.0"
@@ -49,7 +49,7 @@ async def exporter(path, says):
 
 
 def listed(*said):
-    return bytes(GPUStateResponse([GPUState(uuid=f"UUID-{of}", health=says, device=of) for of, says in said]))
+    return bytes(GpuStateResponse([GpuState(uuid=f"UUID-{of}", health=says, device=of) for of, says in said]))
 
 
 def left_behind(path):
@@ -119,9 +119,9 @@ async def test_one_that_says_too_much_is_left(path):
 async def test_an_answer_is_read_beside_the_event_loop(path, monkeypatch):
     """One of 250 KiB that is made of nothing but parts takes seconds."""
     threads = []
-    parse = GPUStateResponse.parse
+    parse = GpuStateResponse.parse
     monkeypatch.setattr(
-        GPUStateResponse, "parse", lambda *said: (threads.append(threading.get_ident()), parse(*said))[1]
+        GpuStateResponse, "parse", lambda *said: (threads.append(threading.get_ident()), parse(*said))[1]
     )
     async with exporter(path, listed((A, "healthy"))):
         assert await once(path) == QueryResult(QueryStatus.HEALTHY)

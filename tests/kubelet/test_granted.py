@@ -40,7 +40,7 @@ def naive(grant):
             for mount in grant.mounts
         ],
         annotations=dict(grant.annotations),
-        cdi_devices=[v1beta1.CDIDevice(name=name) for name in grant.cdi],
+        cdi_devices=[v1beta1.CdiDevice(name=name) for name in grant.cdi],
     )
 
 
@@ -48,7 +48,7 @@ def naive(grant):
 def test_grants_are_those_of_the_generated_code(some):
     answer = encode_allocate_response(some)
     wanted = v1beta1.AllocateResponse(container_responses=[naive(grant) for grant in some])
-    assert bytes(answer) == bytes(wanted)
+    assert answer.SerializeToString() == bytes(answer) == bytes(wanted)
     assert v1beta1.AllocateResponse.FromString(answer.wire) == wanted
 
 

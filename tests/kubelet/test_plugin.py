@@ -263,7 +263,7 @@ async def test_a_defect_is_told_in_one_line_and_reported(kit, caplog):  # 60
         # A preference is never worth a pod.
         ask = PreferredAllocationRequest(container_requests=[ContainerPreferredAllocationRequest(["a"], [], 1)])
         answer = await stub.get_preferred_allocation(ask)
-        assert [response.device_ids for response in answer.container_responses] == [[]]
+        assert [response.device_i_ds for response in answer.container_responses] == [[]]
         assert len(kit.unexpected) == 2
     assert "Traceback" not in caplog.text
 
@@ -294,7 +294,7 @@ async def test_a_preference_is_given_or_left_open(kit, asked, answer):  # 71, 72
     ask = PreferredAllocationRequest(container_requests=[ContainerPreferredAllocationRequest(*asked)])
     async with kit.serve() as endpoint, client(endpoint.path) as stub:
         got = await stub.get_preferred_allocation(ask)
-        assert [response.device_ids for response in got.container_responses] == [answer]
+        assert [response.device_i_ds for response in got.container_responses] == [answer]
         assert (await stub.get_preferred_allocation(PreferredAllocationRequest())).container_responses == []
 
 

@@ -33,7 +33,7 @@ def naive(snapshot):
             v1beta1.Device(
                 id=name,
                 health=device.health.value,
-                topology=v1beta1.TopologyInfo(nodes=[v1beta1.NUMANode(id=node) for node in device.numa])
+                topology=v1beta1.TopologyInfo(nodes=[v1beta1.NumaNode(id=node) for node in device.numa])
                 if device.numa
                 else None,
             )
@@ -48,7 +48,7 @@ def test_lists_are_those_of_the_generated_code_whatever_came_before(history):
     encoder = ListEncoder()
     for some in history:
         snapshot = DeviceList("example.com/a", tuple(some))
-        wire = bytes(encoder.encode(snapshot))
+        wire = encoder.encode(snapshot).SerializeToString()
         assert wire == bytes(naive(snapshot))
         assert v1beta1.ListAndWatchResponse.FromString(wire) == naive(snapshot)
 
@@ -85,6 +85,12 @@ def test_a_snapshot_is_encoded_once_and_what_the_kubelet_cannot_see_changes_noth
     unseen = DeviceList("example.com/a", (replace(first.devices[0], reason=Reason.of("hotter"), absent_since=1.0),))
     assert encoder.encode(unseen) is ready
     assert encoder.encoded_count == 1
+
+
+def test_the_ready_list_passes_as_a_response_of_the_generated_kind():
+    ready = ListEncoder().encode(DeviceList("example.com/a", (Device("a", "p", "k", Health.HEALTHY),)))
+    assert isinstance(ready, v1beta1.ListAndWatchResponse)
+    assert bytes(ready) == ready.SerializeToString() == ready.wire
 
 
 @pytest.mark.parametrize(

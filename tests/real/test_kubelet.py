@@ -296,7 +296,7 @@ async def test_preference(kubelet, plugin):  # 72, §3.2
     (first,) = given["i0"][FOO]
     assert first in given["c0"][FOO]
     asked = one.preferred[-1]
-    assert (sorted(asked.available_device_ids), asked.must_include_device_ids) == (["a", "b", "c", "d"], [first])
+    assert (sorted(asked.available_deviceIDs), asked.must_include_deviceIDs) == (["a", "b", "c", "d"], [first])
     assert asked.allocation_size == 3
     await kubelet.over("s")
     one.failure = GRPCError(Status.INTERNAL, "no wish")

@@ -153,7 +153,7 @@ async def test_several_resources_are_merged_and_the_first_wins(started, plugin):
                     envs={"SAME": ids[0], ids[0]: "1"},
                     devices=[v1beta1.DeviceSpec(container_path="/dev/x", host_path=f"/dev/{ids[0]}")],
                     mounts=[v1beta1.Mount(container_path="/m", host_path="/same", read_only=True)],
-                    cdi_devices=[v1beta1.CDIDevice(name="v/c=n")],
+                    cdi_devices=[v1beta1.CdiDevice(name="v/c=n")],
                 )
             ]
             await one.register()
@@ -178,11 +178,11 @@ async def test_preference_is_intersected_topped_up_and_cut(serving):
     foo.prefer = lambda request: ["c", "nonsense"]
     await kubelet.allocate("p", "c", {FOO: 2})
     (request,) = foo.preferred
-    assert set(request.available_device_ids) == set("abcd")
-    assert (request.must_include_device_ids, request.allocation_size) == ([], 2)
+    assert set(request.available_deviceIDs) == set("abcd")
+    assert (request.must_include_deviceIDs, request.allocation_size) == ([], 2)
     assert "c" in foo.allocated[0]
     assert len(foo.allocated[0]) == 2
-    foo.prefer = lambda request: request.available_device_ids
+    foo.prefer = lambda request: request.available_deviceIDs
     await kubelet.allocate("q", "c", {FOO: 1})
     assert len(foo.allocated[1]) == 1
 
@@ -200,9 +200,9 @@ async def test_what_init_containers_held_must_be_included(serving):
     foo.prefer = lambda request: ["b"]
     await kubelet.allocate("p", "init", {FOO: 1}, init=True)
     await kubelet.allocate("p", "app", {FOO: 2})
-    assert foo.preferred[1].must_include_device_ids == ["b"]
+    assert foo.preferred[1].must_include_deviceIDs == ["b"]
     assert foo.preferred[1].allocation_size == 2
-    assert "b" in foo.preferred[1].available_device_ids
+    assert "b" in foo.preferred[1].available_deviceIDs
 
 
 async def test_an_error_of_preference_fails_the_pod(serving):

@@ -73,7 +73,7 @@ async def test_aligned_devices_are_given_and_preference_chooses_among_them(servi
     kubelet, foo = await serving(*devices, policy="single-numa-node", get_preferred_allocation_available=True)
     await kubelet.allocate("p", "c", {FOO: 2})
     assert len({device_id[0] for device_id in foo.allocated[0]}) == 1
-    assert len({device_id[0] for device_id in foo.preferred[0].available_device_ids}) == 1
+    assert len({device_id[0] for device_id in foo.preferred[0].available_deviceIDs}) == 1
     # The three of the other node are just enough: nobody is asked.
     await kubelet.allocate("q", "c", {FOO: 3})
     assert len(foo.preferred) == 1

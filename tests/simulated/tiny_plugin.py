@@ -11,7 +11,7 @@ from agent.kubelet.messages import pluginregistration, v1beta1
 
 
 def device(device_id, health="Healthy", *nodes):
-    topology = v1beta1.TopologyInfo(nodes=[v1beta1.NUMANode(id=n) for n in nodes]) if nodes else None
+    topology = v1beta1.TopologyInfo(nodes=[v1beta1.NumaNode(id=n) for n in nodes]) if nodes else None
     return v1beta1.Device(id=device_id, health=health, topology=topology)
 
 
@@ -122,7 +122,7 @@ class TinyPlugin(v1beta1.DevicePluginBase, pluginregistration.RegistrationBase):
         self.preferred.append(request)
         if self.failure:
             raise self.failure
-        answer = v1beta1.ContainerPreferredAllocationResponse(device_ids=self.prefer(request))
+        answer = v1beta1.ContainerPreferredAllocationResponse(device_i_ds=self.prefer(request))
         return v1beta1.PreferredAllocationResponse(container_responses=[answer])
 
     async def allocate(self, message):

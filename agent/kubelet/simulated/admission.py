@@ -174,8 +174,8 @@ class Admission:
         if endpoint.options is None or not endpoint.options.get_preferred_allocation_available:
             return ()
         wish = v1beta1.ContainerPreferredAllocationRequest(
-            available_device_ids=shuffled(offered, self._chance),
-            must_include_device_ids=shuffled(must, self._chance),
+            available_deviceIDs=shuffled(offered, self._chance),
+            must_include_deviceIDs=shuffled(must, self._chance),
             allocation_size=size,
         )
         self._events.add("preferred", resource, available=sorted(offered), must=sorted(must), size=size)
@@ -185,7 +185,7 @@ class Admission:
         except RpcError as error:
             text = f"device plugin GetPreferredAllocation rpc failed with err: {error}"
             raise AllocationError(text) from None
-        return answer.container_responses[0].device_ids if answer.container_responses else ()
+        return answer.container_responses[0].device_i_ds if answer.container_responses else ()
 
     async def pre_start(self, pod: str, container: Container) -> None:
         """Before every start of a container, where the options ask for it."""

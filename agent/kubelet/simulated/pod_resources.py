@@ -42,7 +42,7 @@ def _entries(holdings: Iterable[CheckpointEntry]) -> Iterator[v1.ContainerDevice
 
 
 def _entry(resource: str, device_id: str, node: int | None) -> v1.ContainerDevices:
-    topology = None if node is None else v1.TopologyInfo(nodes=[v1.NUMANode(id=node)])
+    topology = None if node is None else v1.TopologyInfo(nodes=[v1.NumaNode(id=node)])
     return v1.ContainerDevices(resource_name=resource, device_ids=[device_id], topology=topology)
 
 
