@@ -40,15 +40,17 @@ def _said(message: bytes, of: str) -> list[QueryResult]:
     """
     from agent.kubelet.messages.metricssvc import GpuStateResponse  # the first lists need not wait for it
 
-    try:
-        states = [(one.device, one.uuid, one.health) for one in GpuStateResponse.parse(message).gpu_state]
-    except Exception as error:  # whatever comes of bytes that are no message
-        raise ValueError(str(error)) from error
     names = {of.lower(), parse_kernel_text(ValueType.PCI, of)}
-    return [
-        _SAYS.get(
-            health.lower(), QueryResult(QueryStatus.UNKNOWN, f"the exporter says {escape(shorten(health, _SHOWN))}")
-        )
-        for device, uuid, health in states
-        if not names.isdisjoint((parse_kernel_text(ValueType.PCI, device), device.lower(), uuid.lower()))
-    ]
+    try:
+        return [
+            _SAYS.get(
+                gpu.health.lower(),
+                QueryResult(QueryStatus.UNKNOWN, f"the exporter says {escape(shorten(gpu.health, _SHOWN))}"),
+            )
+            for gpu in GpuStateResponse.parse(message).gpu_state
+            if not names.isdisjoint(
+                (parse_kernel_text(ValueType.PCI, gpu.device), gpu.device.lower(), gpu.uuid.lower())
+            )
+        ]
+    except Exception as error:  # no message, or a field of another type, which betterproto2 takes as it is
+        raise ValueError(str(error)) from error

@@ -43,6 +43,7 @@ async def list_holders(socket: str, timeout_s: float) -> Mapping[tuple[str, str]
     try:
         async with asyncio.timeout(timeout_s), dial(socket) as channel:
             answer = await PodResourcesListerStub(channel).list(ListPodResourcesRequest(), timeout=timeout_s)
+        return index_holders(answer)
     except GRPCError as error:
         text = format_error_text(f"{error.status.name}: {error.message or 'no text'}")
         raise PodResourcesUnavailable(text, can_retry=error.status in _PASSING) from error
@@ -53,9 +54,8 @@ async def list_holders(socket: str, timeout_s: float) -> Mapping[tuple[str, str]
     except OSError as error:
         denied = isinstance(error, PermissionError)
         raise PodResourcesUnavailable(f"{socket}: {error.strerror or error}", can_retry=not denied) from error
-    except Exception as error:  # cut short, not protobuf, not UTF-8: libraries raise what they like
+    except Exception as error:  # cut short, not protobuf, not UTF-8, another type: libraries raise what they like
         raise PodResourcesUnavailable("its answer cannot be read", can_retry=True) from error
-    return index_holders(answer)
 
 
 def index_holders(answer: ListPodResourcesResponse) -> Mapping[tuple[str, str], tuple[Holder, ...]]:

@@ -114,11 +114,13 @@ async def test_a_kubelet_that_dies_meanwhile(kit):
 @asynccontextmanager
 async def answering(path, said):
     """A server that says these bytes as the message of its answer, and ends it."""
-    headers = Encoder().encode([(":status", "200"), ("content-type", "application/grpc")])
+    encoder = Encoder()
+    headers = encoder.encode([(":status", "200"), ("content-type", "application/grpc")])
+    trailers = encoder.encode([("grpc-status", "0")])
 
     async def answer(reader, writer):
         await reader.read(1)
-        for kind, flags, stream, payload in ((4, 0, 0, b""), (1, 4, 1, headers), (0, 1, 1, said)):
+        for kind, flags, stream, payload in ((4, 0, 0, b""), (1, 4, 1, headers), (0, 0, 1, said), (1, 5, 1, trailers)):
             writer.write(len(payload).to_bytes(3) + bytes([kind, flags]) + stream.to_bytes(4) + payload)
         await reader.read()
         writer.close()
@@ -144,9 +146,10 @@ async def test_an_answer_that_is_none_ends_nothing(kit, junk):
     assert unavailable.value.can_retry
 
 
-async def test_a_name_that_is_no_text_ends_nothing(kit):
+@pytest.mark.parametrize("junk", [b"\x0a\x04\x0a\x02\xff\xfe", b"\x08\x05"], ids=["a name", "a pod"])
+async def test_a_part_of_another_type_ends_nothing(kit, junk):
     path = f"{kit.directory}/kubelet.sock"
-    async with answering(path, b"\x00\x00\x00\x00\x06\x0a\x04\x0a\x02\xff\xfe"):
+    async with answering(path, len(junk).to_bytes(5) + junk):
         with pytest.raises(PodResourcesUnavailable, match="cannot be read"):
             await list_holders(path, 5)
 

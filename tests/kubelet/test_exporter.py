@@ -11,7 +11,7 @@ import uvloop
 from grpclib.const import Cardinality, Handler, Status
 from grpclib.exceptions import GRPCError
 from grpclib.server import Server
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agent.core.entry.query import QueryResult, QueryStatus, ServiceProtocol, SocketQuery
@@ -130,6 +130,9 @@ async def test_an_answer_is_read_beside_the_event_loop(path, monkeypatch):
 
 
 @given(st.binary(max_size=200))
+@example(b"\x0a\x01\x13")  # its UUID is a group
+@example(b"\x0a\x10\x18\x05\x2a\x0c" + A.encode())  # its health is a number
+@example(b"\x08\x05")  # a GPU is a number
 def test_no_bytes_break_it(message):
     with suppress(ValueError):
         assert all(isinstance(answer, QueryResult) for answer in _said(message, A))
