@@ -28,7 +28,7 @@ class PciePath(Struct):
 
 
 class LinkDistances(Struct, dict=True):
-    """The name of a device as a link end, and its distance to each other end, by the name of that end."""
+    """The name of a device as a link end, and its distance to each other end, by name of the end."""
 
     name: Scalar | None = None
     distances: Mapping[Scalar | None, int] = field(default_factory=dict)
@@ -48,7 +48,7 @@ class LinkDistances(Struct, dict=True):
         return max(self.distances.values(), default=0)
 
 
-# None: the word is absent, which is like no other, not even another absent one.
+# None: the word is absent. An absent value equals no other value, not even another absent one.
 Affinity: TypeAlias = Scalar | tuple[Scalar, ...] | PciePath | LinkDistances | None
 
 
@@ -112,7 +112,7 @@ def _read_scores(scores: Scores, facts: Facts) -> LinkDistances:
     text = facts.reader.read_text(scores.file)
     for line in () if isinstance(text, Absent) or name is None else text.splitlines():
         fields = line.partition("#")[0].split()
-        if len(fields) != 3:  # one, other, score
+        if len(fields) != 3:  # first end, second end, score
             continue
         first_end, second_end = (_make_end_name(parse_kernel_text(scores.kind, end), scores.kind) for end in fields[:2])
         other_end = second_end if first_end == name else first_end if second_end == name else None

@@ -24,8 +24,8 @@ from agent.core.language.value import Absent, format_scalar
 from agent.core.reason import NO_REASON, Reason
 from agent.core.struct import Struct, field
 
-_NAMES = frozenset({"name", "node", "below_dev"})  # the words of a node that tell its path
-UNKNOWN_SHARES = 0  # a number of shares that cannot be said
+_NAMES = frozenset({"name", "node", "below_dev"})  # the words that contain the path of a device node
+UNKNOWN_SHARES = 0  # the number of shares is not known
 
 
 class MemberIds(Struct):

@@ -35,16 +35,15 @@ def run_checks(
 ) -> Iterator[DeviceCheckResult]:
     """Yield the result of each check of an entry, or of a class, for a device."""
     for check in checks:
-        # Of one that is not there nothing is known, and of its health neither.
+        # A missing partner has no health.
         partners = _find_partners(check.partner_joins, joins, facts)
         if partners:
             result, inputs = CheckResult(CheckVerdict.IGNORED), read_inputs(check, facts)
             device_result = DeviceCheckResult(
                 entry, check, device.key, device.location, result, partners=partners, inputs=inputs
             )
-            yield resolve_partners(
-                device_result, {}
-            )  # as it is if all are well: for people, and for who listens to the kernel log
+            # The result if all partners are healthy. Reports and the kernel log check use it.
+            yield resolve_partners(device_result, {})
         else:
             yield DeviceCheckResult(entry, check, device.key, device.location, check.evaluate(facts))
 

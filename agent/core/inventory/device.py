@@ -16,7 +16,7 @@ from agent.core.struct import Struct, replace
 
 ShareBase: TypeAlias = tuple[str, str]
 
-SHARE_SUFFIX = re.compile(rf"{SHARE_MARK}(?:[A-Za-z][A-Za-z_.-]*)?")  # what may stand before the number of a share
+SHARE_SUFFIX = re.compile(rf"{SHARE_MARK}(?:[A-Za-z][A-Za-z_.-]*)?")  # the text before a share number
 
 
 class Health(Enum):

@@ -64,10 +64,8 @@ ALL_DIRTY = DirtySet(is_full_rescan=True)
 class PathIndex:
     """The paths that each match result was read from. The cost of an event then depends only on its changes.
 
-    A path that ends in a slash is a directory with its entries.
-    Looks pass the index on and only add to it. It can name a result that no longer depends on a path, but it never
-    omits
-    one. A full rescan begins a new index.
+    A path that ends in a slash is a directory with its entries. Looks pass the index on and only add to it. It can name
+    a result that no longer depends on a path, but it never omits one. A full rescan begins a new index.
 
     watched_directories: directories that need a watch: those with a slash, and the parents of the other paths that are
         not below /sys or /proc.

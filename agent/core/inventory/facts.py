@@ -110,7 +110,7 @@ class Facts:
         self.device = device
         self.pool = spec if isinstance(spec, PartnerPool) else None
         self._partner_finder = partner_finder
-        self._partners: dict[int, Facts | Absent] = {}  # by the identity of the join: to compare two costs more
+        self._partners: dict[int, Facts | Absent] = {}  # by identity of the join, because comparing joins costs more
         self.reader = reader
         self._derived_words: Mapping[str, DerivedWord] = spec.derived_words if spec else {}
         self._values: dict[str, Value | Absent] = {}

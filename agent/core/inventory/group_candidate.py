@@ -15,7 +15,7 @@ from agent.core.inventory.member_facts import MemberFacts
 from agent.core.reason import NO_REASON, Reason
 from agent.core.struct import replace
 
-_MAX_NAMES = 3  # strangers that are named
+_MAX_NAMES = 3  # devices in a text
 
 
 def make_group_candidate(

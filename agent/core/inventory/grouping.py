@@ -59,7 +59,7 @@ class Group(Struct):
     foreign_members: tuple[HostDevice, ...] = ()
 
 
-GroupKeyIndex: TypeAlias = Mapping[GroupKey, frozenset[str]]  # the keys of all that have a tie
+GroupKeyIndex: TypeAlias = Mapping[GroupKey, frozenset[str]]  # the device keys by group key
 
 
 class Groups(Struct):

@@ -11,7 +11,7 @@ import re
 from typing import NamedTuple, Protocol
 
 _NUMBER = re.compile(r"[bc][0-9]+:[0-9]+")
-_NODE_PREFIX = "node:"  # how the place of a node begins that sysfs tells
+_NODE_PREFIX = "node:"  # the prefix of node locations that come from sysfs
 
 
 class ObservedDevice(Protocol):

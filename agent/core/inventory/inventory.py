@@ -90,8 +90,7 @@ class Inventory(Struct):
         """Return the candidates by resource and written name, then by key of their first host device.
 
         The order has no meaning. The candidates of a resource are the same object as in the last look if none was
-        computed
-        again.
+        computed again.
         """
         if not self._resource_candidates:
             self._resource_candidates.update(_update_resource_candidates({}, Inventory(), self, self.match_results))
@@ -110,13 +109,11 @@ def update_inventory(
 ) -> Inventory:
     """Return the current inventory. Match results without dirty paths stay as in `previous`.
 
-    The result is `previous` itself if nothing is dirty. It equals the result of a full rescan if `dirty_set` contains
-    all
-    changes of the host and `specs` are those of `previous`. Other entries need a full rescan.
+    The result is `previous` itself if nothing is dirty. It equals the result of a full rescan under two conditions:
+    `dirty_set` contains all changes of the host, and `specs` are those of `previous`. Other entries need a full rescan.
 
-    program_results: see `find_prepare_wait`. If one changes, the dirty set must contain the keys of the entries that
-        want
-        it (`make_precondition_key`).
+    program_results: see `find_prepare_wait`. If one changes, the dirty set must contain the keys of its entries
+        (`make_precondition_key`).
     movable_devices: devices in use that can be in their pod. See `in_pod`.
     """
     rejected_keys = _find_rejected_keys(movable_devices, previous or Inventory())
@@ -194,7 +191,7 @@ def update_inventory(
     if any(spec.group for spec in specs):
         inventory, regrouped_keys = _update_groups(specs, inventory, reader, previous, changed_keys)
         changed_keys = changed_keys | regrouped_keys
-    # Here, in the thread of a look, and not when the lists are made.
+    # This runs in the thread of the look, not later in the thread that builds the lists.
     return replace(
         inventory,
         _resource_candidates=_update_resource_candidates(
@@ -257,7 +254,7 @@ def _match_in_pod_devices(
             and _has_disappeared(host_device, reader)
         ):
             taken_locations -= {host_device.location}
-            host_device = None  # it went after it was listed: it was not turned down
+            host_device = None  # it disappeared after the listing, so the mismatch is not valid
         candidate_facts = make_in_pod_candidate(
             movable_device,
             spec,
@@ -307,7 +304,7 @@ def _update_groups(
     new_groups = {id(group): group for key in regrouped_keys if (group := groups.groups.get(key)) is not None}
     for group in sorted(new_groups.values(), key=lambda group: group.entry):
         spec = specs[group.entry]
-        other_spec = replace(spec, cdi=())  # its words are the first one's
+        other_spec = replace(spec, cdi=())  # CDI names use the facts of the ID member
         facts = {
             device.key: Facts(spec, device, reader, inventory.partner_index or NO_PARTNERS) for device in group.members
         }

@@ -63,7 +63,7 @@ def match_host_device(
     memberships: dict[int, GroupMembership] = {}
     slot_candidates: list[Candidate] = []
     prefilter = source_entries.prefilter
-    next_number = 0  # entries that have turned it down together
+    next_number = 0  # entries before it are decided by the prefilter
     for number, (entry, spec) in enumerate(source_entries.entries):
         includes_unmatched = spec.group is not None and spec.group.includes_unmatched
         if number < next_number or (taking_entry is not None and not includes_unmatched and spec.slots is None):

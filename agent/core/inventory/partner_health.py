@@ -55,8 +55,7 @@ def find_partner_wait(
     """Return why a device waits for a partner, and the unhealthy reasons of its partners.
 
     The first result is empty if the device does not wait. The second one has the key of the host device and the join
-    name
-    as keys.
+    name as keys.
     """
     not_ready_reason = ""
     reasons: dict[tuple[str, str], str] = {}

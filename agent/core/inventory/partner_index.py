@@ -19,10 +19,10 @@ from agent.core.language.logic import PLAIN
 from agent.core.language.value import Absent, make_sort_key
 from agent.core.struct import MutableStruct, field, replace
 
-_MAX_NAMES = 3  # partners that a reason names where there are several
+_MAX_NAMES = 3  # devices in a reason
 
-# Who asked for a partner: a host device by its key, of an entry or, where a partner has partners, of a pool.
-PartnerDevices: TypeAlias = Mapping[tuple[str, Join], HostDevice]  # partners by the key of who has one
+PartnerDevices: TypeAlias = Mapping[tuple[str, Join], HostDevice]  # by key of the device that has the partner
+# The pool of the device that searches, None if an entry has the device, and the device key.
 _SearchOrigin: TypeAlias = tuple[PartnerPool | None, str]
 
 
@@ -60,10 +60,9 @@ class PartnerIndex:
         self._listing = listing
         self._reader = reader
         self._path_index = path_index
-        self._indexes: dict[PartnerPool, _Index] = {} if previous is None else previous._indexes  # noqa: SLF001  of its own kind
-        self._equal_pools: dict[
-            int, tuple[PartnerPool, PartnerPool]
-        ] = {}  # by identity, with the pool itself so that it stays that
+        self._indexes: dict[PartnerPool, _Index] = {} if previous is None else previous._indexes  # noqa: SLF001  same class
+        # By identity of the pool. The value keeps the pool, so that the identity stays valid.
+        self._equal_pools: dict[int, tuple[PartnerPool, PartnerPool]] = {}
         self._facts: dict[tuple[int, str], Facts] = {}
         self._affected_searches: set[_SearchOrigin] = set()
 
@@ -103,9 +102,7 @@ class PartnerIndex:
         partners: list[Facts] = []
         pending_reason: Absent | None = None
         for device in directories:
-            facts.related_devices[device.key] = (
-                device  # what is read of it, of whichever of them, may make another the partner
-            )
+            facts.related_devices[device.key] = device  # a change of any directory can change the partner
             partner = Facts(join.pool, device, self._reader, self)
             partner_key = _find_key(join.pool, partner)
             facts.related_devices.update(partner.list_dependencies())

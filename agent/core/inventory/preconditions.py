@@ -12,7 +12,7 @@ from agent.core.inventory.facts import Facts, Reader
 from agent.core.inventory.prepare_programs import PrepareRequest, find_prepare_requests, find_prepare_wait
 from agent.core.inventory.readiness import find_failed_precondition
 
-_KEY_PREFIX = "gate:"  # how the keys begin under which gates are remembered, which are no host devices
+_KEY_PREFIX = "gate:"  # no key of a host device begins so
 
 
 def evaluate_preconditions(

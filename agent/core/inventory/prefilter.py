@@ -40,7 +40,7 @@ class PrefilterStep(Struct):
         return self.next_step if line_verdict else None
 
 
-# Where an entry stands: it turns the device down, it asks something, or it has to be judged in full.
+# The state of an entry: a mismatch, the next step, or None if all clauses must be evaluated.
 PrefilterState: TypeAlias = Mismatch | PrefilterStep | None
 
 
@@ -82,7 +82,7 @@ class Prefilter:
 
     def _get_next_prefilter(self, source: Source, word: str, value: Value | Absent) -> Prefilter:
         """Return the prefilter for devices with this value of a word of a source."""
-        fact = source, word, value  # of one word all values are of one type
+        fact = source, word, value  # all values of a word have the same type
         next_prefilter = self._next_prefilters.get(fact)
         if next_prefilter is None:
             next_prefilter = self._next_prefilters[fact] = Prefilter(

@@ -43,8 +43,7 @@ def find_prepare_wait(requests: tuple[PrepareRequest, ...], program_results: Map
     """Return which of these programs has not succeeded, or an empty string.
 
     program_results: the failure text of each program that ended, empty after success. None if no runner exists. Then
-        all
-    programs count as successful.
+        all programs count as successful.
     """
     if program_results is None:
         return ""

@@ -10,7 +10,7 @@ from agent.core.language.clause import Clause, FailedLine, Statement
 from agent.core.language.logic import PLAIN, Knowledge
 from agent.core.language.safe_text import shorten
 
-_MAX_FACTS_LENGTH = 100  # characters of what was read
+_MAX_FACTS_LENGTH = 100  # characters
 
 
 def find_failed_precondition(spec: ResourceSpec | PartnerChecks, facts: Knowledge) -> str:

@@ -1,8 +1,8 @@
 """Build the device lists for the kubelet from a look, the held IDs and the previous lists.
 
-These rules meet here. A device keeps its ID while it is at its location. A device that disappears turns Unhealthy
-under the same ID, and leaves its list only when no pod can use it. A device that no entry offers leaves at once unless
-its ID is held. An ID is in one list at a time: it leaves the old list before it joins the new one.
+These rules meet here. A device keeps its ID while it is at its location. A device that disappears turns Unhealthy under
+the same ID, and leaves its list only when no pod can use it. A device that no entry offers leaves at once unless its ID
+is held. An ID is in one list at a time: it leaves the old list before it joins the new one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from agent.core.struct import Struct, field, not_compared, replace
 
 MAX_LIST_BYTES = 4 * 1024 * 1024  # the kubelet's limit for one message, bytes
 _FULL_REASON = "the kubelet's list is full (4 MiB)"
-_SAFE_ID_COUNT = 30_000  # ids of any length whose list cannot reach the limit
+_SAFE_ID_COUNT = 30_000  # a list with this number of IDs cannot reach the limit, whatever their length
 
 
 @not_compared("unchanged_lists")
@@ -101,9 +101,9 @@ def build_lists(
         candidates: the candidates of the inventory after the evaluation of their checks, if there is one.
         confirmed_ids: the held IDs that were granted or named by PodResources. If None, all of `held_ids`.
     """
-    possible_ids = HeldIds(held_ids)
+    held_id_set = HeldIds(held_ids)
     inputs = ListInputs(
-        inventory, possible_ids, current_time, possible_ids if confirmed_ids is None else HeldIds(confirmed_ids)
+        inventory, held_id_set, current_time, held_id_set if confirmed_ids is None else HeldIds(confirmed_ids)
     )
     names = assign_candidates(
         inventory.get_resource_candidates() if candidates is None else candidates,

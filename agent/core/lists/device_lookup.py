@@ -22,9 +22,8 @@ class ResourceDevice(NamedTuple):
 def find_devices(name: str, lists: Iterable[DeviceList], candidates: ResourceCandidates) -> list[ResourceDevice]:
     """Return the devices that a name means.
 
-    A name is a kubelet ID, the ID or location of a device, or a name of one of its host devices. If nothing has the
-    name,
-    the only device whose ID begins with it counts. A device that only a slot gives is found too.
+    A name is a kubelet ID, a device ID, a location, or a name of a host device. If nothing has the name, the only
+    device whose ID begins with it counts. A device that only a slot gives is found too.
     """
     all_lists = tuple(lists)
     by_id = [

@@ -14,8 +14,7 @@ def find_holders(builders: Mapping[str, ListBuilder], inputs: ListInputs) -> dic
     """Return the devices that pods hold and no entry offers, by the values that identify their host devices.
 
     These are the host devices of retiring devices, and missing members. For device nodes they include absent devices:
-    only
-    the name of the node may have disappeared.
+    only the name of the node may have disappeared.
     """
     holders: dict[str, str] = {}
     for name, builder in builders.items():

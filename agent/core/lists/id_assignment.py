@@ -2,7 +2,7 @@
 
 An ID is unique over all lists, because the kubelet's pod status does not distinguish equal IDs. The owner of an ID
 keeps it. Among new candidates the file order of their entries decides. If two candidates of one entry have equal IDs,
-both take their next alternative, so that the order of discovery has no effect.
+both take their next alternative. So the order of discovery has no effect.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def assign_ids(builders: Mapping[str, ListBuilder], inputs: ListInputs) -> tuple
         for name, builder in builders.items()
         for candidate in sorted(builder.new_candidates.values(), key=lambda newcomer: _make_sort_key(newcomer, builder))
     ]
-    # What a pod holds comes first: until it is back nothing else gets what it had.
+    # Devices that a pod holds come first. Until they are back, no other candidate gets their host devices.
     order.sort(key=lambda entry: not owners.may_be_returning(entry[2], entry[1]))
     for name, builder, candidate in order:
         choice = owners.choose_id(candidate, name, id_counts[name])
@@ -92,8 +92,7 @@ class _Owners:
     """The resource that has an ID or a host device, for the decisions about new candidates.
 
     listed: IDs in the builders. retiring: IDs only in the old lists. contested: IDs in the builders that new candidates
-        of
-    the same resource give too.
+        of the same resource give too.
     """
 
     def __init__(self, builders: Mapping[str, ListBuilder], inputs: ListInputs) -> None:
@@ -130,7 +129,7 @@ class _Owners:
         for host_key, unique_id in _list_unique_ids(candidate):
             holder = self._holders.get(unique_id)
             if holder is not None and holder not in returning_devices:
-                # What a pod holds may come back as just that: no other pod gets it.
+                # A device that a pod holds may come back only as this device. No other pod gets it.
                 ids = tuple(id for id in ids if f"{resource} {id}" in returning_devices)  # noqa: A001  the API's own word
                 if not any(self._held_ids.is_held(builder.absent_devices[id, candidate.share_mark]) for id in ids):  # noqa: A001
                     return _CannotList(f"a pod holds {'it' if host_key == key else host_key} as {holder}")

@@ -1,10 +1,10 @@
 """IOMMU exclusion: while a pod holds a function of an IOMMU group, all other functions of the group are Unhealthy.
 
-VFIO opens a group for one user at a time. A second pod would start and its program would fail. Devices that a pod
-holds stay Healthy, because one grant can contain several functions of a group.
+VFIO opens a group for one user at a time. A second pod would start and its program would fail. Devices that a pod holds
+stay Healthy, because one grant can contain several functions of a group.
 
 Only a confirmed ID excludes others: one that the agent granted, or that PodResources named. In doubt every listed ID
-counts as held, and then each function of a group would be a holder that its siblings cannot exclude.
+counts as held. Each function of a group would then be a holder that its siblings cannot exclude.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from agent.core.struct import MutableStruct, field, replace
 
 RETIRED_REASON = "taken out by configuration"
 ABSENT_REASON = "absent"
-SLOT_KEY_PREFIX = "slot:"  # how the keys of slots begin, which are no host devices
+SLOT_KEY_PREFIX = "slot:"  # no key of a host device begins so
 
 
 class ListBuilder(MutableStruct):
@@ -199,9 +199,8 @@ def update_device(builder: ListBuilder, device: Device, candidate: Candidate, in
         else ()
     )
     exclusive_keys = candidate.exclusive_keys
-    if device.exclusive_keys != exclusive_keys and inputs.confirmed_ids.is_held(
-        device
-    ):  # the pod still has what it was granted
+    # A pod keeps what it was granted.
+    if device.exclusive_keys != exclusive_keys and inputs.confirmed_ids.is_held(device):
         exclusive_keys = tuple(dict.fromkeys((*exclusive_keys, *device.exclusive_keys)))
     builder.has_other_inputs |= bool(missing_members) or exclusive_keys != candidate.exclusive_keys
     grouping_digest = device.grouping_digest if missing_members else candidate.grouping_digest
@@ -247,8 +246,7 @@ def may_be_same(device: Device, candidate: Candidate) -> bool:
     """Return whether a candidate with the ID of a device that a pod holds may be this device.
 
     A device node with the same name must be the same hardware. Any other device is the same if it has the ID, unless
-    two
-    devices with this ID were present.
+    two devices with this ID were present.
     """
     if not is_device_node(device) or device.id not in candidate.ids_from_name:
         return not device.has_contested_id or not set(device.locations).isdisjoint(candidate.locations)
@@ -275,7 +273,7 @@ def _sort_old_devices(builder: ListBuilder, devices: list[Device], inputs: ListI
     }
     filled_locations.update(candidates_by_location)
     taken_keys: set[str] = set()
-    # Of several that were in one place the last to go comes first.
+    # Of several devices at one location, the one that disappeared last comes first.
     for device in sorted(devices, key=lambda device: -inf if device.absent_since is None else -device.absent_since):
         is_held = inputs.held_ids.is_held(device)
         candidates = (

@@ -77,9 +77,8 @@ class ListInputs(Struct):
         if match_result is None:
             return False
         instance_ids = [host.instance_id for host in match_result.devices if host.location == location]
-        return (
-            not instance_ids or instance_id in instance_ids
-        )  # by another name, or of another source, its stamp cannot be compared
+        # Under another name, or from another source, the instance ids cannot be compared.
+        return not instance_ids or instance_id in instance_ids
 
     def must_forget(self, device: Device) -> bool:
         """Return whether a device has been absent for so long that it leaves its list."""

@@ -19,7 +19,7 @@ def find_missing_members(
 
     While a pod may use the device, these are all missing members, because the pod has them. Otherwise a member is
     forgotten if the current entry would not miss it: the entry was changed, or the host has the member in another
-        group.
+    group.
     """
     old_members = (*device.members, *device.missing_members)
     if not old_members:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from agent.core.inventory.device import DeviceList
 from agent.core.inventory.inventory import Inventory
 
-_MAX_NAMES = 3  # devices that are named
+_MAX_NAMES = 3  # IDs in a text
 
 
 class WithheldTopology(NamedTuple):

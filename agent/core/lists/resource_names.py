@@ -15,10 +15,10 @@ from agent.core.inventory.device import Device, DeviceList
 from agent.core.language.value import make_sort_key
 from agent.core.struct import MutableStruct, Struct, replace
 
-MAX_NAMES = 64  # names of one entry
-EMPTY_SECONDS = 600.0  # how long a name with no device stays
+MAX_NAMES = 64  # generated names of one entry
+EMPTY_SECONDS = 600.0  # how long a name without devices stays
 
-ResourceCandidates = Mapping[tuple[str, str], Mapping[str, Candidate]]  # by resource and name as written, then by key
+ResourceCandidates = Mapping[tuple[str, str], Mapping[str, Candidate]]  # by resource and written name, then by key
 _NO_CANDIDATES: Mapping[str, Candidate] = {}
 
 

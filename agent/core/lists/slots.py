@@ -32,9 +32,8 @@ def start_slot_list(
 
     A slot is listed once a device exists, Healthy while one of the devices is, and absent when no device exists.
     """
-    builder = ListBuilder(
-        resource, has_other_inputs=True
-    )  # its devices are no candidates: without slots none of them may stay
+    # If the entry no longer has slots, no slot may stay.
+    builder = ListBuilder(resource, has_other_inputs=True)
     slot_candidates = dict(_make_slot_candidates(resource, slots, candidates))
     for device in devices:
         slot = slot_candidates.pop(device.id, None)

@@ -10,7 +10,7 @@ from agent.core.inventory.sequence_diff import trim_common_ends
 from agent.core.struct import Struct
 
 BLIP_REASON = "gone and back between two looks: who had it open has it no more"
-MAX_TRANSITION_LINES = 10  # more changes of one resource at once than this are one line
+MAX_TRANSITION_LINES = 10  # if one resource has more changes at once, they are one line
 
 
 class Transition(Struct):
@@ -32,7 +32,7 @@ class Transition(Struct):
 
     @property
     def is_blip(self) -> bool:
-        """A blip: the device was absent for so short a time that no list shows it."""
+        """Return whether the device was absent for so short a time that no list shows it."""
         return self.old_health is self.new_health is Health.HEALTHY
 
     def __str__(self) -> str:
