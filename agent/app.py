@@ -71,7 +71,7 @@ class Agent:
             root,
             state_directory,
             runs_programs=runs_programs,
-            on_defect=self._unexpected,
+            on_defect=self._handle_defect,
             clock=clock,
             held_ids=held_ids,
         )
@@ -82,8 +82,8 @@ class Agent:
             self.parts.allocation,
         )
         self.open_files = self.parts.open_files
-        self._put(configuration)
-        self._state = state_directory
+        self._set_configuration(configuration)
+        self._state_directory = state_directory
         self._stopping = asyncio.Event()
         self._failure: asyncio.Future[None] | None = None
 
@@ -94,11 +94,11 @@ class Agent:
             AlreadyRunning: another agent has the state directory, or the kubelet's.
             ExceptionGroup: a defect; what can fail on a host or a kubelet does not end the agent.
         """
-        with hold_instance_lock(self._state, self.parts.kubelet_lock):
+        with hold_instance_lock(self._state_directory, self.parts.kubelet_lock):
             async with self.parts.sockets, self.parts.path_watch:
                 self.parts.path_watch.watch(where_to_look(self.root, self.tracker.specs))
                 for directory in (self.settings.kubelet.dir, self.settings.kubelet.watcher_dir):
-                    _sweep(directory)
+                    _remove_old_sockets(directory)
                 async with asyncio.TaskGroup() as tasks:
                     await self._serve(tasks)
 
@@ -125,7 +125,7 @@ class Agent:
         change = diff_config(self.configuration.resources, configuration.resources)
         if configuration.settings != self.settings:
             log.warning("agent.toml has changed: that takes effect at the next start")
-        self._put(configuration)
+        self._set_configuration(configuration)
         self.tracker.configure(configuration.resources)
         specs = configuration.resources
         self.parts.resource_tasks.keep(
@@ -136,7 +136,7 @@ class Agent:
         log.log(NOTICE, "configuration: %s: %s", configuration.digest, change, extra=extra)
         return change
 
-    def _put(self, configuration: Configuration) -> None:
+    def _set_configuration(self, configuration: Configuration) -> None:
         self.configuration, self.configured_at = configuration, time.monotonic()
         self.status.ignored_files = describe_ignored_files(configuration.findings)
 
@@ -144,34 +144,34 @@ class Agent:
         parts = self.parts
         self._failure = asyncio.get_running_loop().create_future()
         listening = asyncio.Event()
-        works = [tasks.create_task(parts.kernel_events.run(listening))]
+        work_tasks = [tasks.create_task(parts.kernel_events.run(listening))]
         await listening.wait()
-        works += [
+        work_tasks += [
             tasks.create_task(work)
             for work in (
                 self.tracker.run(),
                 *([parts.prepare_runner.run()] if parts.prepare_runner else []),
                 parts.query_results.run(self.tracker),
-                self._ask_pods(),
+                self._poll_pod_resources(),
                 parts.devinfo_files.run(),
                 parts.state_file.run(),
                 self.status.update_systemd(),
                 send_heartbeats(),
                 parts.open_files.run(self.settings.look.rescan_interval),
                 parts.sockets.run(self.settings.look.rescan_interval),
-                _raised(self._failure),
+                _wait_for_failure(self._failure),
             )
         ]
-        offering = tasks.create_task(parts.resource_tasks.run(self._stopping))
-        works.append(tasks.create_task(self._begin()))
+        offer_task = tasks.create_task(parts.resource_tasks.run(self._stopping))
+        work_tasks.append(tasks.create_task(self._start_serving()))
         await self._stopping.wait()
         systemd.notify(STOPPING=1, STATUS=f"stopping: ending {format_count(parts.resource_tasks.count, 'stream')}")
-        await asyncio.wait([offering])
+        await asyncio.wait([offer_task])
         parts.publication.save_state()  # with what was granted since the last lists
-        for work in works:
+        for work in work_tasks:
             work.cancel()
 
-    async def _ask_pods(self) -> None:
+    async def _poll_pod_resources(self) -> None:
         """Ask what pods hold, once the kubelet has the first lists, or does not take them all.
 
         Until there is an answer all that is listed counts as held.
@@ -182,7 +182,7 @@ class Agent:
                 await self.status.wait_for_arrival()
         await self.devices_in_use.run(self.parts.kubelet_socket)
 
-    async def _begin(self) -> None:
+    async def _start_serving(self) -> None:
         """Serve every resource, then say that the agent is ready.
 
         What the last life had listed is offered at once, all Unhealthy until it has been looked for: the kubelet's
@@ -191,12 +191,12 @@ class Agent:
         """
         sources = sorted({source.kind for spec in self.tracker.specs for source in spec.sources})
         self.status.activity = f"scanning {', '.join(sources)}" if sources else ""
-        told = self.tracker.assembly.lists
-        for snapshot in told.values():
+        saved_lists = self.tracker.assembly.lists
+        for snapshot in saved_lists.values():
             self.registry.publish(snapshot)
         # One that is taken out of the configuration, and held, may have been registered in either way.
-        ways = dict.fromkeys(told, RegistrationOptions(self.settings.kubelet.registration))
-        self.parts.resource_tasks.add(ways | self.parts.publication.build_registration_options(told))
+        options_by_name = dict.fromkeys(saved_lists, RegistrationOptions(self.settings.kubelet.registration))
+        self.parts.resource_tasks.add(options_by_name | self.parts.publication.build_registration_options(saved_lists))
         await self.tracker.looked()
         self.status.activity = ""
         self.parts.publication.offer_resources()
@@ -204,7 +204,7 @@ class Agent:
             await self.status.wait_for_change()
         self.status.set_ready()
 
-    def _unexpected(self, error: BaseException) -> None:
+    def _handle_defect(self, error: BaseException) -> None:
         """A defect met while answering the kubelet: the process ends with it, and systemd starts it again."""
         if self._failure and not self._failure.done():
             self._failure.set_exception(error)
@@ -217,11 +217,11 @@ def describe_ignored_files(findings: Sequence[Finding]) -> str:
     return f"without {files} ({format_count(len(errors), 'error')}: device-agent check)" if errors else ""
 
 
-async def _raised(failure: asyncio.Future[None]) -> None:
+async def _wait_for_failure(failure: asyncio.Future[None]) -> None:
     await failure
 
 
-def _sweep(directory: str) -> None:
+def _remove_old_sockets(directory: str) -> None:
     """Remove the sockets of earlier lives, as far as that can be done."""
     try:
         remove_stale_sockets(directory)

@@ -10,7 +10,7 @@ from agent.core.language.clause import Statement
 from agent.core.language.safe_text import escape, format_count
 from agent.core.struct import Struct, field, replace
 
-_TOLD = frozenset(
+_CLAUSE_FIELDS = frozenset(
     {
         "origin",
         "class_name",
@@ -60,99 +60,113 @@ class ConfigDiff(Struct):
             ("added", self.added_names, True),
             ("removed", self.removed_names, True),
         )
-        said = [
-            f"{len(names)} {word}" + (f" ({', '.join(names)})" if named else "")
-            for word, names, named in parts
+        texts = [
+            f"{len(names)} {word}" + (f" ({', '.join(names)})" if is_named else "")
+            for word, names, is_named in parts
             if names
         ]
-        return ", ".join(said) or "no resources"
+        return ", ".join(texts) or "no resources"
 
 
 def diff_config(old: Sequence[ResourceSpec], new: Sequence[ResourceSpec]) -> ConfigDiff:
     """What changes from one set of entries to another. Where an entry stands in its file is no difference."""
-    before, after = _by_name(old), _by_name(new)
-    known = [name for name in after if name in before]
-    moved = tuple(name for name in known if after[name][0].registration != before[name][0].registration)
-    same = tuple(
+    previous, current = _group_by_name(old), _group_by_name(new)
+    common_names = [name for name in current if name in previous]
+    reregistered = tuple(
+        name for name in common_names if current[name][0].registration != previous[name][0].registration
+    )
+    unchanged = tuple(
         name
-        for name in known
-        if [each.drop_origin() for each in after[name]] == [each.drop_origin() for each in before[name]]
+        for name in common_names
+        if [entry.drop_origin() for entry in current[name]] == [entry.drop_origin() for entry in previous[name]]
     )
     return ConfigDiff(
-        unchanged_names=same,
-        changed_names=tuple(name for name in known if name not in same and name not in moved),
-        reregistered_names=moved,
-        added_names=tuple(name for name in after if name not in before),
-        removed_names=tuple(name for name in before if name not in after),
-        descriptions={name: tuple(_changes(before[name], after[name])) for name in known if name not in same},
+        unchanged_names=unchanged,
+        changed_names=tuple(name for name in common_names if name not in unchanged and name not in reregistered),
+        reregistered_names=reregistered,
+        added_names=tuple(name for name in current if name not in previous),
+        removed_names=tuple(name for name in previous if name not in current),
+        descriptions={
+            name: tuple(_describe_changes(previous[name], current[name]))
+            for name in common_names
+            if name not in unchanged
+        },
     )
 
 
-def _changes(old: Sequence[ResourceSpec], new: Sequence[ResourceSpec]) -> Iterator[str]:
+def _describe_changes(old: Sequence[ResourceSpec], new: Sequence[ResourceSpec]) -> Iterator[str]:
     """What is another in a resource, each once."""
     if len(old) != len(new):
         yield f"{format_count(len(new), 'entry', 'entries')}, {len(old)} before"
-    said = (one for was, now in zip(old, new, strict=False) for one in (*_clauses(was, now), *_fields(was, now)))
-    yield from dict.fromkeys(said)
+    changes = (
+        change
+        for old_entry, new_entry in zip(old, new, strict=False)
+        for change in (*_describe_clause_changes(old_entry, new_entry), *_describe_field_changes(old_entry, new_entry))
+    )
+    yield from dict.fromkeys(changes)
 
 
-def _clauses(old: ResourceSpec, new: ResourceSpec) -> Iterator[str]:
+def _describe_clause_changes(old: ResourceSpec, new: ResourceSpec) -> Iterator[str]:
     """Lines of clauses, as they were written and as they are."""
-    before, after = _lines(old), _lines(new)
-    for address, line in after.items():
-        was = before.get(address)
-        if was is None:
+    previous_lines, current_lines = _index_clause_lines(old), _index_clause_lines(new)
+    for address, line in current_lines.items():
+        previous_line = previous_lines.get(address)
+        if previous_line is None:
             yield f"{address} = {escape(line.source_text)}, new ({line.origin})"
-        elif was.source_text != line.source_text:
-            yield f"{address} = {escape(was.source_text)} → {escape(line.source_text)} ({line.origin})"
+        elif previous_line.source_text != line.source_text:
+            yield f"{address} = {escape(previous_line.source_text)} → {escape(line.source_text)} ({line.origin})"
     yield from (
-        f"{address} = {escape(line.source_text)}, no more" for address, line in before.items() if address not in after
+        f"{address} = {escape(line.source_text)}, no more"
+        for address, line in previous_lines.items()
+        if address not in current_lines
     )
 
 
-def _lines(spec: ResourceSpec) -> dict[str, Statement]:
+def _index_clause_lines(spec: ResourceSpec) -> dict[str, Statement]:
     waits = (*spec.wait, *(hinge.clause for hinge in spec.partner_conditions))
     return {line.address: line for clause in (*spec.exclude, spec.match, *waits, *spec.gate) for line in clause.lines}
 
 
-def _fields(old: ResourceSpec, new: ResourceSpec) -> Iterator[str]:
+def _describe_field_changes(old: ResourceSpec, new: ResourceSpec) -> Iterator[str]:
     """The keys of which something else is said than before, but clauses."""
     for field_name in ResourceSpec.__struct_fields__:
-        was, now = getattr(old, field_name), getattr(new, field_name)
-        if field_name in _TOLD or was == now:
+        old_value, new_value = getattr(old, field_name), getattr(new, field_name)
+        if field_name in _CLAUSE_FIELDS or old_value == new_value:
             continue
         key = _KEYS.get(field_name, field_name)
-        named, known = _named(now, new), _named(was, old)
-        if named or known:
-            other = [name for name in dict.fromkeys((*known, *named)) if named.get(name) != known.get(name)]
-            yield from (name if name.startswith("options.") else f"{key}.{name}" for name in other)
+        new_items, old_items = _index_items(new_value, new), _index_items(old_value, old)
+        if new_items or old_items:
+            changed_names = [
+                name for name in dict.fromkeys((*old_items, *new_items)) if new_items.get(name) != old_items.get(name)
+            ]
+            yield from (name if name.startswith("options.") else f"{key}.{name}" for name in changed_names)
         else:
             yield key
 
 
-def _named(value: object, spec: ResourceSpec) -> dict[str, object]:
+def _index_items(value: object, spec: ResourceSpec) -> dict[str, object]:
     """Things of an entry by their names, as far as they have some. What follows from another is not among them: the
     words of a join, and what a join knows of options.
     """
     if isinstance(value, Mapping):
         joins = {join.name for join in spec.joins}
-        return {name: each for name, each in value.items() if name.partition(".")[0] not in joins}
+        return {name: item_value for name, item_value in value.items() if name.partition(".")[0] not in joins}
     items = value if isinstance(value, tuple) else ()
     if value is spec.joins:
         return {
-            join.name: replace(join, pool=replace(join.pool, derived_words=_own(join.pool.derived_words)))
+            join.name: replace(join, pool=replace(join.pool, derived_words=_drop_option_words(join.pool.derived_words)))
             for join in spec.joins
         }
     return {name: item for item in items if (name := getattr(item, "key", getattr(item, "name", None))) is not None}
 
 
-def _by_name(specs: Sequence[ResourceSpec]) -> dict[str, list[ResourceSpec]]:
+def _group_by_name(specs: Sequence[ResourceSpec]) -> dict[str, list[ResourceSpec]]:
     """The entries of each resource, what adds to it included; the one whose name it is comes first."""
-    named: dict[str, list[ResourceSpec]] = {}
+    entries: dict[str, list[ResourceSpec]] = {}
     for spec in specs:
-        named.setdefault(spec.name, []).append(spec)
-    return named
+        entries.setdefault(spec.name, []).append(spec)
+    return entries
 
 
-def _own(words: Mapping[str, DerivedWord]) -> dict[str, DerivedWord]:
-    return {name: each for name, each in words.items() if not name.startswith("options.")}
+def _drop_option_words(words: Mapping[str, DerivedWord]) -> dict[str, DerivedWord]:
+    return {name: word for name, word in words.items() if not name.startswith("options.")}

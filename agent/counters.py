@@ -55,9 +55,9 @@ class Counters:
 
     def forget(self, resource: str) -> None:
         """Drop what was counted of a resource that is served no more."""
-        for counted in (self.transitions, self.registrations, self.allocations):
-            for key in [key for key in counted if key[0] == resource]:
-                del counted[key]
+        for counter in (self.transitions, self.registrations, self.allocations):
+            for key in [key for key in counter if key[0] == resource]:
+                del counter[key]
         self.sent_lists.pop(resource, None)
         self.blips.pop(resource, None)
         self.list_bytes.pop(resource, None)
@@ -73,7 +73,7 @@ class Counters:
             dict(self.events),
             self.change_times.build_distribution(),
             self.look_times.build_distribution(),
-            {method: counted.build_distribution() for method, counted in self.call_times.items()},
+            {method: histogram.build_distribution() for method, histogram in self.call_times.items()},
             dict(checks or {}),
             dict(self.overruns),
             dict(self.event_sources_up),

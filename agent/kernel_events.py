@@ -31,13 +31,13 @@ class KernelEvents:
     def __init__(self, root: Root, nudge: Callable[[DirtySet], None], udev: SocketWatch, counters: Counters) -> None:
         self._root = root
         self._nudge = nudge
-        self._udev = udev
-        self._counts = counters
+        self._udev_socket = udev
+        self._counters = counters
 
     def report_events(self, source: str, dirty_set: DirtySet) -> None:
         """Events were told; if they were lost, that is everything."""
-        self._counts.events[source] += 1
-        self._counts.overruns[source] += dirty_set.is_full_rescan
+        self._counters.events[source] += 1
+        self._counters.overruns[source] += dirty_set.is_full_rescan
         self._nudge(dirty_set)
 
     async def run(self, listening: asyncio.Event) -> None:
@@ -45,21 +45,21 @@ class KernelEvents:
         if self._root.prefix:
             listening.set()
             return
-        async with watch_link_events(self._root, partial(self.report_events, "links")) as deaf:
-            self._counts.event_sources_up["links"] = deaf is None
-            if deaf is not None:
-                log.warning("%s: changes of network links are seen at each sweep", deaf.reason)
+        async with watch_link_events(self._root, partial(self.report_events, "links")) as absence:
+            self._counters.event_sources_up["links"] = absence is None
+            if absence is not None:
+                log.warning("%s: changes of network links are seen at each sweep", absence.reason)
             await self._listen_to_udev(listening)
 
     async def _listen_to_udev(self, listening: asyncio.Event) -> None:
         while True:
             async with watch_uevents(partial(self.report_events, "uevents")) as source:
-                self._counts.event_sources_up["uevents"] = not isinstance(source, Absent)
+                self._counters.event_sources_up["uevents"] = not isinstance(source, Absent)
                 if isinstance(source, Absent):
                     log.warning("%s: changes below /dev are seen at once, others at each sweep", source.reason)
                 listening.set()
                 self._nudge(ALL_DIRTY)
                 # Not what runs by now: that may have come since.
-                heard = choose_group() if isinstance(source, Absent) else source
-                while choose_group() == heard:
-                    await self._udev.wait_for_event()
+                current_group = choose_group() if isinstance(source, Absent) else source
+                while choose_group() == current_group:
+                    await self._udev_socket.wait_for_event()

@@ -34,11 +34,11 @@ class _PrepareJob:
     def __init__(self) -> None:
         self.names: tuple[str, ...] = ()
         self.entries: frozenset[int] = frozenset()
-        self.once = False
+        self.runs_once = False
         self.outcome: str | None = None
-        self.tried = 0
-        self.earliest = 0.0
-        self.life: asyncio.Task[None] | None = None
+        self.attempts = 0
+        self.earliest_start = 0.0
+        self.task: asyncio.Task[None] | None = None
 
 
 class PrepareRunner:
@@ -48,79 +48,81 @@ class PrepareRunner:
     """
 
     def __init__(self, look_again: Callable[[frozenset[str]], Awaitable[None]]) -> None:
-        self._look = look_again
-        self._works: dict[Command, _PrepareJob] = {}
+        self._look_again = look_again
+        self._jobs: dict[Command, _PrepareJob] = {}
         self._tasks: asyncio.TaskGroup | None = None
 
     @property
     def outcomes(self) -> Mapping[Command, str]:
         """Why the wanted commands that have ended did not end well; nothing where they did."""
-        return {
-            command: work.outcome for command, work in self._works.items() if work.entries and work.outcome is not None
-        }
+        return {command: job.outcome for command, job in self._jobs.items() if job.entries and job.outcome is not None}
 
     async def run(self) -> None:
         """Run what is wanted, until cancelled; whatever is running then is killed."""
         async with asyncio.TaskGroup() as tasks:
             self._tasks = tasks
             try:
-                for command, work in self._works.items():
-                    self._begin(command, work)
+                for command, job in self._jobs.items():
+                    self._start_job(command, job)
                 await asyncio.get_running_loop().create_future()
             finally:
                 self._tasks = None
 
     def set_requests(self, programs: Mapping[int, Iterable[PrepareRequest]]) -> None:
         """Want what entries, by their numbers, want now, and nothing else."""
-        now: dict[Command, list[tuple[int, PrepareRequest]]] = {}
-        for entry, those in programs.items():
-            for one in those:
-                now.setdefault(one.command, []).append((entry, one))
-        for command in now.keys() - self._works.keys():
-            self._works[command] = _PrepareJob()
-        for command, work in self._works.items():
-            asked = now.get(command, [])
-            if work.entries and not asked:  # it was of use, or nobody wants it: what is wanted later is wanted anew
-                work.tried = 0 if work.outcome == "" else work.tried
-                work.outcome = None
-            work.entries = frozenset(entry for entry, _ in asked)
-            work.names = tuple(sorted({one.name for _, one in asked})) or work.names
-            work.once = all(one.runs_once for _, one in asked)
-            self._begin(command, work)
+        requests_by_command: dict[Command, list[tuple[int, PrepareRequest]]] = {}
+        for entry, requests in programs.items():
+            for request in requests:
+                requests_by_command.setdefault(request.command, []).append((entry, request))
+        for command in requests_by_command.keys() - self._jobs.keys():
+            self._jobs[command] = _PrepareJob()
+        for command, job in self._jobs.items():
+            entry_requests = requests_by_command.get(command, [])
+            if (
+                job.entries and not entry_requests
+            ):  # it was of use, or nobody wants it: what is wanted later is wanted anew
+                job.attempts = 0 if job.outcome == "" else job.attempts
+                job.outcome = None
+            job.entries = frozenset(entry for entry, _ in entry_requests)
+            job.names = tuple(sorted({request.name for _, request in entry_requests})) or job.names
+            job.runs_once = all(request.runs_once for _, request in entry_requests)
+            self._start_job(command, job)
 
-    def _begin(self, command: Command, work: _PrepareJob) -> None:
-        if self._tasks is not None and work.entries and (work.life is None or work.life.done()):
-            work.life = self._tasks.create_task(self._live(command, work), name=command.argv[0])
+    def _start_job(self, command: Command, job: _PrepareJob) -> None:
+        if self._tasks is not None and job.entries and (job.task is None or job.task.done()):
+            job.task = self._tasks.create_task(self._run_job(command, job), name=command.argv[0])
 
-    async def _live(self, command: Command, work: _PrepareJob) -> None:
+    async def _run_job(self, command: Command, job: _PrepareJob) -> None:
         """Run one as long as it is wanted, at ever greater distance."""
         loop = asyncio.get_running_loop()
-        while work.entries and not (work.once and work.outcome == ""):
-            if (early := work.earliest - loop.time()) > 0:
-                await asyncio.sleep(early)
+        while job.entries and not (job.runs_once and job.outcome == ""):
+            if (wait_s := job.earliest_start - loop.time()) > 0:
+                await asyncio.sleep(wait_s)
                 continue
             systemd.notify(EXTEND_TIMEOUT_USEC=int((command.timeout + _GRACE_SECONDS) * 1_000_000))
-            outcome = await self._outcome(command)
-            work.earliest = loop.time() + min(FIRST_SECONDS * 2.0**work.tried, LAST_SECONDS)
-            work.tried = min(work.tried + 1, 16)
-            if not work.entries:  # its clause has ended meanwhile
-                work.tried = work.tried if outcome else 0
+            outcome = await self._run_command(command)
+            job.earliest_start = loop.time() + min(FIRST_SECONDS * 2.0**job.attempts, LAST_SECONDS)
+            job.attempts = min(job.attempts + 1, 16)
+            if not job.entries:  # its clause has ended meanwhile
+                job.attempts = job.attempts if outcome else 0
                 return
-            changed, work.outcome = outcome != work.outcome, outcome
-            if changed:
-                self._say(work, outcome)
-            if changed or not outcome:  # only a look says whether its clause has ended: until then nothing is run again
-                await self._look(frozenset(map(make_precondition_key, work.entries)))
+            is_changed, job.outcome = outcome != job.outcome, outcome
+            if is_changed:
+                self._log_outcome(job, outcome)
+            if (
+                is_changed or not outcome
+            ):  # only a look says whether its clause has ended: until then nothing is run again
+                await self._look_again(frozenset(map(make_precondition_key, job.entries)))
 
-    async def _outcome(self, command: Command) -> str:
+    async def _run_command(self, command: Command) -> str:
         try:
             await run(command)
-        except ProgramError as failed:
-            return str(failed)
+        except ProgramError as error:
+            return str(error)
         return ""
 
-    def _say(self, work: _PrepareJob, outcome: str) -> None:
-        for name in work.names:
+    def _log_outcome(self, job: _PrepareJob, outcome: str) -> None:
+        for name in job.names:
             if outcome:
                 log.warning("prepare.%s: %s; it is tried again", name, escape(outcome))
             else:

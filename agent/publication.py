@@ -49,25 +49,25 @@ class ListPublication:
         query_results: QueryResults,
     ) -> None:
         self._tracker = tracker
-        self._held = devices_in_use
-        self._devinfo = devinfo_files
+        self._devices_in_use = devices_in_use
+        self._devinfo_files = devinfo_files
         self._status = status
-        self._offering = resource_tasks
-        self._file = state_file
-        self._boot = boot_id
-        self._nodes = path_watch
-        self._answers = query_results
-        self._first = True  # nothing has been published yet in this life
-        self._offered: tuple[Mapping[str, str], Sequence[ResourceSpec]] = {}, ()
+        self._resource_tasks = resource_tasks
+        self._state_file = state_file
+        self._boot_id = boot_id
+        self._path_watch = path_watch
+        self._query_results = query_results
+        self._is_first = True  # nothing has been published yet in this life
+        self._offered_entries: tuple[Mapping[str, str], Sequence[ResourceSpec]] = {}, ()
 
     def publish(self, previous_lists: Mapping[str, DeviceList], lists: DeviceLists) -> None:
         """After each assembly: say what changed, remember it, and watch what is to be watched now."""
-        is_first, self._first = self._first, False
+        is_first, self._is_first = self._is_first, False
         tracker = self._tracker
-        self._answers.finish_look(tracker)
+        self._query_results.finish_look(tracker)
         self._status.record_lists(previous_lists, lists, is_first=is_first)
-        if (lists.written_names, tracker.specs) != self._offered:
-            self._offered = lists.written_names, tracker.specs
+        if (lists.written_names, tracker.specs) != self._offered_entries:
+            self._offered_entries = lists.written_names, tracker.specs
             self.offer_resources(may_be_in_use=not is_first)
         self._status.set_withheld_topologies(
             {
@@ -80,20 +80,20 @@ class ListPublication:
         self.update_polling()
         self.save_state()
         # What happened in these between the look that named them and now, nobody saw.
-        if unseen := self._nodes.watch(tracker.directories):
+        if unseen := self._path_watch.watch(tracker.directories):
             tracker.nudge(DirtySet(unseen))
         for name in lists.ended_resources:
-            self._offering.retire(name)
+            self._resource_tasks.retire(name)
 
     def offer_resources(self, *, may_be_in_use: bool = True) -> None:
         """Offer the resources that there are now. One that is new here may have been another's, and be held.
 
         doubt: whether one can be new, and not only for us.
         """
-        ways = self.build_registration_options(self._tracker.assembly.written_names)
-        self._offering.keep(ways)
-        if self._offering.add(ways) and may_be_in_use:
-            self._held.assume_in_use()
+        options_by_name = self.build_registration_options(self._tracker.assembly.written_names)
+        self._resource_tasks.keep(options_by_name)
+        if self._resource_tasks.add(options_by_name) and may_be_in_use:
+            self._devices_in_use.assume_in_use()
 
     def build_registration_options(self, resources: Iterable[str]) -> dict[str, RegistrationOptions]:
         """How resources that an entry has are with the kubelet."""
@@ -108,12 +108,20 @@ class ListPublication:
         """Say whether something waits for pods to let go: a device that is Unhealthy or in a pod, a file."""
         lists = self._tracker.assembly.lists.values()
         unhealthy = any(list_.count_ids(Health.UNHEALTHY) for list_ in lists)
-        self._held.set_polling(unhealthy or bool(self._tracker.look.in_pod_keys) or self._devinfo.has_files)
+        self._devices_in_use.set_polling(
+            unhealthy or bool(self._tracker.look.in_pod_keys) or self._devinfo_files.has_files
+        )
 
     def save_state(self) -> None:
         """Have written what should outlast this life, if there is anything new in it."""
-        if self._first:
+        if self._is_first:
             return
-        assembly, known, drained = self._tracker.assembly, self._held.confirmed_ids, self._tracker.drained
-        fanned = {name: one.written_name for name, one in assembly.generated_names.items()}
-        self._file.save(SavedState(assembly.lists, known, fanned, self._tracker.memory, self._boot, drained))
+        assembly, confirmed_ids, drained = (
+            self._tracker.assembly,
+            self._devices_in_use.confirmed_ids,
+            self._tracker.drained,
+        )
+        fanned = {name: generated_name.written_name for name, generated_name in assembly.generated_names.items()}
+        self._state_file.save(
+            SavedState(assembly.lists, confirmed_ids, fanned, self._tracker.memory, self._boot_id, drained)
+        )

@@ -80,34 +80,42 @@ def find_device_requests(
     Raises:
         Refused: one is not offered any more, or none is there.
     """
-    asked = list(_whole(resource, spec, devices, current) if spec.slots else _each(resource, devices, current))
-    if not asked:
+    requests = list(
+        _find_slot_requests(resource, spec, devices, current)
+        if spec.slots
+        else _find_listed_requests(resource, devices, current)
+    )
+    if not requests:
         raise GrantRefusedError(RefusalCause.UNHEALTHY, f"{resource}: none of its devices is there any more")
-    return asked
+    return requests
 
 
-def _each(resource: str, devices: Mapping[Device, tuple[int, ...]], truth: CurrentInventory) -> Iterator[DeviceRequest]:
+def _find_listed_requests(
+    resource: str, devices: Mapping[Device, tuple[int, ...]], current: CurrentInventory
+) -> Iterator[DeviceRequest]:
     for device, shares in devices.items():
-        found = truth.look.get_candidate(device.key)
-        if found is None or found.resource != resource:
+        candidate = current.look.get_candidate(device.key)
+        if candidate is None or candidate.resource != resource:
             raise GrantRefusedError(
                 RefusalCause.UNHEALTHY, f"{resource} {device.id}: it is not offered any more", device=device.id
             )
-        told = truth.offers.get((found.resource, found.written_name), {}).get(found.device.key, found)
-        yield DeviceRequest(device, shares, told, truth.specs[found.entry])
+        current_candidate = current.offers.get((candidate.resource, candidate.written_name), {}).get(
+            candidate.device.key, candidate
+        )
+        yield DeviceRequest(device, shares, current_candidate, current.specs[candidate.entry])
 
 
-def _whole(
-    resource: str, spec: ResourceSpec, devices: Mapping[Device, tuple[int, ...]], truth: CurrentInventory
+def _find_slot_requests(
+    resource: str, spec: ResourceSpec, devices: Mapping[Device, tuple[int, ...]], current: CurrentInventory
 ) -> Iterator[DeviceRequest]:
     """Everything healthy of a resource, which each of its slots gives."""
     slots = tuple(sorted(int(device.key.rpartition(":")[2]) for device in devices))
-    offers = truth.offers.get((resource, spec.written_name), {})
-    for found in sorted(offers.values(), key=lambda one: (make_sort_key(one.device.location), one.device.key)):
-        if not found.reason:
-            name = found.ids[0] if found.ids else found.device.name
-            device = make_device(found, name, spec.slots.count if spec.slots else None)
-            yield DeviceRequest(device, slots, found, truth.specs[found.entry], has_own_id=False)
+    offers = current.offers.get((resource, spec.written_name), {})
+    for candidate in sorted(offers.values(), key=lambda one: (make_sort_key(one.device.location), one.device.key)):
+        if not candidate.reason:
+            name = candidate.ids[0] if candidate.ids else candidate.device.name
+            device = make_device(candidate, name, spec.slots.count if spec.slots else None)
+            yield DeviceRequest(device, slots, candidate, current.specs[candidate.entry], has_own_id=False)
 
 
 def reread_devices(
@@ -120,21 +128,26 @@ def reread_devices(
 ) -> list[RereadDevice]:
     """What the host says now of the devices asked for. Their partners are looked at, not looked for."""
     reader = HostReader(root, cdi, query_source)
-    partners = {who: partner for one in requests for who, partner in one.candidate.partners.items()}
-    ailing = {of: why for one in requests for of, why in one.candidate.unhealthy_partners.items()}
-    finder = KnownPartners(reader, partners, ailing)
+    partners = {join: partner for request in requests for join, partner in request.candidate.partners.items()}
+    unhealthy_partners = {
+        join: reason for request in requests for join, reason in request.candidate.unhealthy_partners.items()
+    }
+    finder = KnownPartners(reader, partners, unhealthy_partners)
     same_partners = all(source_kinds.is_same_device(root, partner) for partner in partners.values())
-    wanted = {
+    requirements = {
         key: (scope.find_words(spec), tuple(scope.conditions(spec))) for key, spec in collect_specs(requests).items()
     }
     return [
-        _anew(root, one, *wanted[id(one.spec)], reader, finder=finder, same_partners=same_partners) for one in requests
+        _reread_device(
+            root, request, *requirements[id(request.spec)], reader, finder=finder, same_partners=same_partners
+        )
+        for request in requests
     ]
 
 
-def _anew(
+def _reread_device(
     root: Root,
-    asked: DeviceRequest,
+    request: DeviceRequest,
     words: frozenset[str],
     whens: Sequence[Clause],
     reader: HostReader,
@@ -142,27 +155,29 @@ def _anew(
     finder: PartnerFinder,
     same_partners: bool,
 ) -> RereadDevice:
-    device, candidate, spec = asked.device, asked.candidate, asked.spec
+    device, candidate, spec = request.device, request.candidate, request.spec
     facts = {host.key: Facts(spec, host, reader, finder) for host in candidate.host_devices}
-    first = facts[candidate.device.key]
+    first_facts = facts[candidate.device.key]
     group = candidate.group
-    fact = wrap_single_member(first) if group is None else make_member_facts(spec.group or Grouping(), group, facts)
-    by_each = [] if group is None else [(host, fact.replace_id_member(facts[host.key])) for host in group.members]
-    # What is listed Healthy had its id from these words.
-    lead = next(
-        (one for one in facts.values() if one.device.location == device.id_location),
-        None if device.id_location else first,
+    fact = (
+        wrap_single_member(first_facts) if group is None else make_member_facts(spec.group or Grouping(), group, facts)
     )
-    texts = [text.write(fact.replace_id_member(lead)) for text in spec.id]
+    member_facts = [] if group is None else [(host, fact.replace_id_member(facts[host.key])) for host in group.members]
+    # What is listed Healthy had its id from these words.
+    id_facts = next(
+        (one for one in facts.values() if one.device.location == device.id_location),
+        None if device.id_location else first_facts,
+    )
+    texts = [text.write(fact.replace_id_member(id_facts)) for text in spec.id]
     ids = {clean_id(text, spec.suffix_length) for text in texts if not isinstance(text, Absent)}
-    is_it = not asked.has_own_id or device.id in ids or (lead is None and candidate.has_id_of(device))
-    all_words = [fact, *(one for _, one in by_each)]
+    has_same_id = not request.has_own_id or device.id in ids or (id_facts is None and candidate.has_id_of(device))
+    all_words = [fact, *(one for _, one in member_facts)]
     return RereadDevice(
         device,
-        asked.shares,
+        request.shares,
         {word: fact(word) for word in words},
         nodes={path: reader.find_node(path) for one in all_words for path in node_paths(spec, one)},
-        same=is_it
+        same=has_same_id
         and same_partners
         and all(source_kinds.is_same_device(root, host) for host in candidate.host_devices),
         mounts={pattern: reader.find_paths(pattern) for one in all_words for pattern in mount_patterns(spec, one)},
@@ -173,21 +188,21 @@ def _anew(
                 group is None or host in group.matched_members,
                 copy_related_facts(whens, one),
             )
-            for host, one in by_each
+            for host, one in member_facts
         ),
         spec=spec,
         things=copy_related_facts(whens, fact),
         host=candidate.device,
-        unfit=_unfit(spec, [one for _, one in by_each] or [fact]),
+        unfit=_find_failed_recheck(spec, [one for _, one in member_facts] or [fact]),
     )
 
 
 def collect_specs(requests: Sequence[DeviceRequest]) -> dict[int, ResourceSpec]:
     """The entries of these devices, each once, by its identity: most often that is one."""
-    return {id(one.spec): one.spec for one in requests}
+    return {id(request.spec): request.spec for request in requests}
 
 
-def _unfit(spec: ResourceSpec, hosts: Sequence[QueryFacts]) -> str:
+def _find_failed_recheck(spec: ResourceSpec, hosts: Sequence[QueryFacts]) -> str:
     """What a check that is asked again says against a device, of one of its host devices; empty if none does."""
     outcomes = (check.evaluate(facts) for check in spec.checks if check.recheck_on_allocate for facts in hosts)
     return next((outcome.reason for outcome in outcomes if outcome.verdict is CheckVerdict.FAIL), "")

@@ -24,16 +24,16 @@ def hold_instance_lock(state_directory: str, kubelet_lock: DirectoryLock) -> Ite
     Raises:
         AlreadyRunning: another has one of them.
     """
-    with _locked(state_directory), closing(kubelet_lock):
+    with _lock_directory(state_directory), closing(kubelet_lock):
         try:
             kubelet_lock.acquire()
-        except DirectoryLockedError as taken:
-            raise AlreadyRunning(str(taken)) from None
+        except DirectoryLockedError as error:
+            raise AlreadyRunning(str(error)) from None
         yield
 
 
 @contextmanager
-def _locked(directory: str) -> Iterator[None]:
+def _lock_directory(directory: str) -> Iterator[None]:
     """Hold the state directory for this process alone; where it cannot be written, only say so."""
     try:
         os.makedirs(directory, mode=0o700, exist_ok=True)

@@ -80,62 +80,66 @@ class AgentParts:
         held_ids: HeldIdSource | None = None,
     ) -> None:
         settings = configuration.settings
-        said = root.read("/proc/sys/kernel/random/boot_id")
-        boot = said if isinstance(said, str) else ""
-        remembered = load_state(state_directory, boot)
+        boot_text = root.read("/proc/sys/kernel/random/boot_id")
+        boot_id = boot_text if isinstance(boot_text, str) else ""
+        saved_state = load_state(state_directory, boot_id)
         self.counters = Counters()
         self.registry = Registry(self.counters)
         self.open_files = OpenFileMonitor()
-        self.status = Status(self.counters, lambda: self.devices_in_use.holders, self._checks_of, self._evidence_of)
+        self.status = Status(
+            self.counters, lambda: self.devices_in_use.holders, self._list_check_names, self._find_evidence
+        )
         self.state_file = StateFile(state_directory)
         self.devices_in_use = DevicesInUse(
             settings.kubelet.pod_resources,
-            remembered.held_ids,
+            saved_state.held_ids,
             get_own_resources=lambda: self.tracker.assembly.lists.keys() | {spec.name for spec in self.tracker.specs},
             get_lists=lambda: self.tracker.assembly.lists,
-            on_change=self._held_changed,
+            on_change=self._handle_id_change,
         )
-        held: HeldIdSource = held_ids or self.devices_in_use
-        cdi = SpecDirectories(settings.paths.cdi)
-        self.generated_specs = GeneratedSpecs(root, os.path.abspath(state_directory), cdi, self._held_changed)
+        id_source: HeldIdSource = held_ids or self.devices_in_use
+        spec_directories = SpecDirectories(settings.paths.cdi)
+        self.generated_specs = GeneratedSpecs(
+            root, os.path.abspath(state_directory), spec_directories, self._handle_id_change
+        )
         self.prepare_runner = (
             PrepareRunner(lambda keys: self.tracker.looked(DirtySet(keys=keys))) if runs_programs else None
         )
-        self.query_results = QueryResults(QueryScheduler(_ask), Probes())
-        answers = self.query_results if runs_programs else NO_PROGRAMS
+        self.query_results = QueryResults(QueryScheduler(_query), Probes())
+        query_source = self.query_results if runs_programs else NO_PROGRAMS
         self.tracker = Tracker(
             root,
             self.registry,
             configuration.resources,
-            remembered.lists,
-            fanned=remembered.generated_names,
-            memory=remembered.saved_checks,
-            drained=remembered.drain_set,
+            saved_state.lists,
+            fanned=saved_state.generated_names,
+            memory=saved_state.saved_checks,
+            drained=saved_state.drain_set,
             settle=settings.look.debounce_time,
             every=settings.look.rescan_interval,
-            cdi=cdi,
-            answers=answers,
+            cdi=spec_directories,
+            answers=query_source,
             preparing=self.prepare_runner,
             own_specs=self.generated_specs,
             counts=self.counters,
-            held=lambda: held.ids,
-            known=lambda: held.confirmed_ids,
-            published=self._published,
+            held=lambda: id_source.ids,
+            known=lambda: id_source.confirmed_ids,
+            published=self._publish,
             clock=clock,
         )
         directory = DevInfoDirectory(f"{root.prefix}{settings.paths.devinfo}", state_directory)
-        self.devinfo_files = DevInfoFiles(directory, lambda: held.ids, self._want)
+        self.devinfo_files = DevInfoFiles(directory, lambda: id_source.ids, self._update_polling)
         self.allocation = Allocation(
             root,
             self.registry,
             self.tracker,
-            held.add_grant,
-            spec_directories=cdi,
+            id_source.add_grant,
+            spec_directories=spec_directories,
             devinfo_writer=self.devinfo_files,
-            confirmed_ids=held,
+            confirmed_ids=id_source,
             generated_specs=self.generated_specs,
             runs_programs=runs_programs,
-            query_source=answers,
+            query_source=query_source,
             counters=self.counters,
             find_change_time=self.status.history.find_change_time,
             confirm=self.devices_in_use.confirm,
@@ -148,7 +152,7 @@ class AgentParts:
         )
         self.kubelet_socket, watcher, udev = self.sockets.watches
         self.kernel_events = KernelEvents(root, self.tracker.nudge, udev, self.counters)
-        self.path_watch = PathWatch(root, self._paths_changed, written=True)
+        self.path_watch = PathWatch(root, self._handle_path_change, written=True)
         self.kubelet_lock = DirectoryLock(settings.kubelet.dir)
         self.resource_tasks = ResourceTasks(
             self.registry,
@@ -158,7 +162,7 @@ class AgentParts:
             watcher=watcher,
             kubelet_lock=self.kubelet_lock,
             on_defect=on_defect,
-            on_retired=self._forget,
+            on_retired=self._forget_resource,
         )
         self.publication = ListPublication(
             self.tracker,
@@ -167,46 +171,46 @@ class AgentParts:
             status=self.status,
             resource_tasks=self.resource_tasks,
             state_file=self.state_file,
-            boot_id=boot,
+            boot_id=boot_id,
             path_watch=self.path_watch,
             query_results=self.query_results,
         )
 
-    def _published(self, before: Mapping[str, DeviceList], assembly: DeviceLists) -> None:
-        self.publication.publish(before, assembly)
+    def _publish(self, previous_lists: Mapping[str, DeviceList], lists: DeviceLists) -> None:
+        self.publication.publish(previous_lists, lists)
 
     async def _save(self) -> None:
         self.publication.save_state()
         await self.state_file.wait_until_saved()
 
-    def _want(self) -> None:
+    def _update_polling(self) -> None:
         self.publication.update_polling()
 
-    def _forget(self, resource: str) -> None:
+    def _forget_resource(self, resource: str) -> None:
         self.tracker.drop(resource)
         self.counters.forget(resource)
 
-    def _held_changed(self) -> None:
+    def _handle_id_change(self) -> None:
         self.tracker.reassemble()
         self.devinfo_files.request_cleanup()
 
-    def _paths_changed(self, paths: frozenset[str], overflow: bool) -> None:  # noqa: FBT001  the watch's signature
+    def _handle_path_change(self, paths: frozenset[str], overflow: bool) -> None:  # noqa: FBT001  the watch's signature
         self.kernel_events.report_events("inotify", ALL_DIRTY if overflow else DirtySet(paths))
-        own = self.generated_specs.directory
-        if overflow or any(path == own or path.startswith(f"{own}/") for path in paths):
+        directory = self.generated_specs.directory
+        if overflow or any(path == directory or path.startswith(f"{directory}/") for path in paths):
             self.generated_specs.mark_all_dirty()
 
-    def _checks_of(self, resource: str) -> frozenset[str]:
+    def _list_check_names(self, resource: str) -> frozenset[str]:
         entry = self.tracker.entry_of(resource)
         return frozenset(check.name for check in entry.checks) if entry else frozenset()
 
-    def _evidence_of(self, change: Transition, check: str) -> str:
+    def _find_evidence(self, change: Transition, check: str) -> str:
         entry = self.tracker.assembly.written_names.get(change.resource) or change.resource
-        ward = self.tracker.conditions.there.get(DeviceRef(entry, change.key))
-        condition = ward.conditions.get(check) if ward else None
-        return condition.evidence if condition else ""
+        check_states = self.tracker.conditions.there.get(DeviceRef(entry, change.key))
+        check_state = check_states.conditions.get(check) if check_states else None
+        return check_state.evidence if check_state else ""
 
 
-def _ask(question: PolledQuery) -> AsyncGenerator[QueryResult, None]:
+def _query(question: PolledQuery) -> AsyncGenerator[QueryResult, None]:
     """Ask whom a question is for."""
     return program_query.ask(question) if isinstance(question, ProgramQuery) else socket_query.query_service(question)

@@ -30,17 +30,17 @@ async def test_what_a_slow_sweep_finds_counts_once_it_ends(tmp_path, monkeypatch
 
     async def renew(*resources):
         now = SimpleNamespace(lists=dict.fromkeys(resources), written_names={})
-        monkeypatch.setattr(files, "_begin", lambda *_: [])
+        monkeypatch.setattr(files, "_start_refresh", lambda *_: [])
         return await files.refresh(now, (), {}, HeldIds(frozenset()))
 
     assert await renew() == {}
     assert await renew(NEW) == {}  # a resource has come while that lasts
     assert not stirred.is_set()
     slow.set()
-    sweeping = files._sweeping
+    sweeping = files._cleanup
     await sweeping
     assert stirred.is_set()
     assert await renew(NEW) == {}
     assert [path.name for path in tmp_path.iterdir()] == [make_file_name(NEW)]
-    assert files._has(NEW)
-    assert not files._has(OLD)
+    assert files._has_file(NEW)
+    assert not files._has_file(OLD)

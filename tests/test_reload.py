@@ -3,7 +3,7 @@ import itertools
 import pytest
 
 from agent.config.language.key_table import PLACES
-from agent.config_diff import _KEYS, _TOLD, diff_config
+from agent.config_diff import _CLAUSE_FIELDS, _KEYS, diff_config
 from agent.core.entry.resource_spec import ResourceSpec, Source
 from agent.core.language.clause import Origin
 from agent.core.language.template import parse
@@ -142,6 +142,6 @@ def test_every_field_of_an_entry_can_be_said():
         "name_template",
         "interval",
     }
-    told = set(ResourceSpec.__struct_fields__) - _TOLD - set(_KEYS)
+    told = set(ResourceSpec.__struct_fields__) - _CLAUSE_FIELDS - set(_KEYS)
     assert set(_KEYS) >= ours
     assert told <= set(PLACES["entry"][1])

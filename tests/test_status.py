@@ -82,7 +82,7 @@ def test_a_blip_is_said_counted_and_remembered_and_is_no_change_of_health(status
         ("WARNING", f"example.com/a x: Healthy → Healthy: {BLIP_REASON} (held by ml/train)"),
         ("INFO", f"example.com/a z: Healthy → Healthy: {BLIP_REASON}"),
     ]
-    assert (status._counts.blips, status._counts.transitions) == ({A: 2}, {})
+    assert (status._counters.blips, status._counters.transitions) == ({A: 2}, {})
     assert [change.reason for change in status.history.changes[A, "x"]] == [BLIP_REASON]
 
 
@@ -94,7 +94,7 @@ def test_history_and_counts_are_of_the_same_changes(status):
         (Health.UNHEALTHY, "absent"),
         (Health.UNHEALTHY, "heat"),
     ]
-    assert status._counts.transitions == {(A, "Unhealthy"): 1}
+    assert status._counters.transitions == {(A, "Unhealthy"): 1}
 
 
 def test_the_line_of_a_kubelet_that_is_down(status):

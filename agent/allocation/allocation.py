@@ -56,17 +56,17 @@ FindChangeTime: TypeAlias = Callable[
 ]  # of a resource and an id; monotonic, none if it is not known
 
 
-def _unknown(*_: str) -> float | None:
+def _find_no_time(*_: str) -> float | None:
     """Nobody knows since when."""
     return None
 
 
-async def _no_answer(_within: float) -> bool:
+async def _confirm_nothing(_timeout_s: float) -> bool:
     """Return that PodResources did not answer."""
     return False
 
 
-async def _not_saved() -> None:
+async def _save_nothing() -> None:
     """Return at once: nothing outlasts this life."""
 
 
@@ -79,7 +79,7 @@ class TrackerAccess(TrackerView, Protocol):
     def exclusive_devices(self) -> Iterable[tuple[str, Device]]:
         """Return all such devices, each with its resource."""
 
-    def nudge(self, touched: DirtySet) -> None:
+    def nudge(self, dirty_set: DirtySet) -> None:
         """Say that something may have changed."""
 
     async def looked(self) -> None:
@@ -110,9 +110,9 @@ class Allocation:
         runs_programs: bool = True,
         query_source: QuerySource = NO_AGENT,
         counters: Counters | None = None,
-        find_change_time: FindChangeTime = _unknown,
-        confirm: Callable[[float], Awaitable[bool]] = _no_answer,
-        save: Callable[[], Awaitable[None]] = _not_saved,
+        find_change_time: FindChangeTime = _find_no_time,
+        confirm: Callable[[float], Awaitable[bool]] = _confirm_nothing,
+        save: Callable[[], Awaitable[None]] = _save_nothing,
     ) -> None:
         """`granted` is told the ids of every request, before it is answered; `held` are those that pods may have.
 
@@ -121,23 +121,23 @@ class Allocation:
         since: since when a device has the health it has.
         confirm: as `Held.confirm`. save: returns when the held IDs are on disk, or cannot be written.
         """
-        self._counts = counters or Counters()
-        self._since = find_change_time
+        self._counters = counters or Counters()
+        self._find_change_time = find_change_time
         self._confirm = confirm
         self._save = save
         self._root = root
-        self._cdi = spec_directories
-        self._devinfo = devinfo_writer
-        self._answers = query_source
+        self._spec_directories = spec_directories
+        self._devinfo_writer = devinfo_writer
+        self._query_source = query_source
         self._registry = registry
-        self._truth = tracker
-        self._granted = add_grant
-        self._preferring = PreferredAllocation(registry, tracker)
-        self._held = confirmed_ids
-        self._reserved = ExclusiveGrants()
-        self._own_specs = generated_specs
-        self._programs = runs_programs
-        self._reading: dict[asyncio.Future[list[RereadDevice]], tuple[frozenset[str], float]] = {}  # keys, since
+        self._tracker = tracker
+        self._add_grant = add_grant
+        self._preferred_allocation = PreferredAllocation(registry, tracker)
+        self._confirmed_ids = confirmed_ids
+        self._exclusive_grants = ExclusiveGrants()
+        self._generated_specs = generated_specs
+        self._runs_programs = runs_programs
+        self._pending_reads: dict[asyncio.Future[list[RereadDevice]], tuple[frozenset[str], float]] = {}  # keys, since
 
     async def allocate(self, resource: str, ids: Sequence[str]) -> Grant:
         """The grant for one container.
@@ -145,60 +145,62 @@ class Allocation:
         Raises:
             Refused: an id is not listed or not Healthy, the host is not as listed, or it did not answer in time.
         """
-        began, result = time.monotonic(), "defect"
+        start_time, result = time.monotonic(), "defect"
         try:
             grant = await self._allocate(resource, ids)
             result = "ok"
-        except GrantRefusedError as refused:
-            result = refused.cause.value
-            raise refused.explained(resource) from None
+        except GrantRefusedError as refusal:
+            result = refusal.cause.value
+            raise refusal.explained(resource) from None
         except asyncio.CancelledError:
             result = "cancelled"
             raise
         finally:
-            self._counts.allocations[resource, result] += 1
-            self._counts.call_times["Allocate"].observe(time.monotonic() - began)
+            self._counters.allocations[resource, result] += 1
+            self._counters.call_times["Allocate"].observe(time.monotonic() - start_time)
         return grant
 
     async def _allocate(self, resource: str, ids: Sequence[str]) -> Grant:
         ids = tuple(dict.fromkeys(ids))  # one that is repeated is one
-        snapshot = self._registry.get_list(resource)
-        devices = parse_ids(snapshot, ids, since=self._said_since)
-        exclusive = any(map(self._truth.is_exclusive, devices))
-        if exclusive and await self._confirm(CONFIRM_SECONDS):
-            snapshot = self._registry.get_list(resource)
-            devices = parse_ids(snapshot, ids, since=self._said_since)
-        spec = self._truth.entry_of(resource)
+        device_list = self._registry.get_list(resource)
+        devices = parse_ids(device_list, ids, since=self._format_change_time)
+        is_exclusive = any(map(self._tracker.is_exclusive, devices))
+        if is_exclusive and await self._confirm(CONFIRM_SECONDS):
+            device_list = self._registry.get_list(resource)
+            devices = parse_ids(device_list, ids, since=self._format_change_time)
+        spec = self._tracker.entry_of(resource)
         if spec is None:
             raise GrantRefusedError(RefusalCause.UNHEALTHY, f"{resource}: taken out by configuration")
-        if too_much := exceeded(spec.limit, devices, len(ids)):
-            raise GrantRefusedError(RefusalCause.LIMIT, f"{resource}: {too_much.text}", device=too_much.device)
+        if violation := exceeded(spec.limit, devices, len(ids)):
+            raise GrantRefusedError(RefusalCause.LIMIT, f"{resource}: {violation.text}", device=violation.device)
         self._reserve(resource, devices.keys(), ids)
-        self._granted(ids)
-        asked = find_device_requests(resource, spec, devices, self._truth)
-        if any(map(_elsewhere, asked)):
-            await self._look_again(DirtySet(keys=frozenset(one.candidate.device.key for one in asked)))
-            asked = find_device_requests(resource, spec, devices, self._truth)
-            if found := next(filter(_elsewhere, asked), None):
-                why = "it is in the network namespace of the pod that had it"
+        self._add_grant(ids)
+        requests = find_device_requests(resource, spec, devices, self._tracker)
+        if any(map(_is_in_pod, requests)):
+            await self._wait_for_look(DirtySet(keys=frozenset(request.candidate.device.key for request in requests)))
+            requests = find_device_requests(resource, spec, devices, self._tracker)
+            if in_pod_request := next(filter(_is_in_pod, requests), None):
+                reason = "it is in the network namespace of the pod that had it"
                 raise GrantRefusedError(
-                    RefusalCause.UNHEALTHY, f"{resource} {found.device.id}: {why}", device=found.device.id
+                    RefusalCause.UNHEALTHY,
+                    f"{resource} {in_pod_request.device.id}: {reason}",
+                    device=in_pod_request.device.id,
                 )
-        hosts = {host.key: host for one in asked for host in one.candidate.host_devices}
+        hosts = {host.key: host for request in requests for host in request.candidate.host_devices}
         try:
-            if self._at_hand(asked):
-                chosen = reread_devices(self._root, asked, self._cdi, query_source=self._answers)
+            if self._can_read_inline(requests):
+                reread = reread_devices(self._root, requests, self._spec_directories, query_source=self._query_source)
             else:
-                chosen = await self._read_aside(resource, asked, hosts)
-            grant = build_grant(spec, ids, chosen, snapshot.id_count, resource=resource)
-            self._in_specs(resource, chosen)
-        except GrantRefusedError as refused:
-            if refused.cause in MISSING:
-                await self._tell_first(resource, hosts.values())
+                reread = await self._read_in_thread(resource, requests, hosts)
+            grant = build_grant(spec, ids, reread, device_list.id_count, resource=resource)
+            self._check_specs(resource, reread)
+        except GrantRefusedError as refusal:
+            if refusal.cause in MISSING:
+                await self._publish_unhealthy(resource, hosts.values())
             raise
         if grant.devinfo:
-            await self._write(resource, grant.devinfo)
-        if exclusive:  # a kill right after the answer must not make the group free
+            await self._write_devinfo(resource, grant.devinfo)
+        if is_exclusive:  # a kill right after the answer must not make the group free
             with suppress(TimeoutError):
                 async with asyncio.timeout(WRITE_SECONDS):
                     await self._save()
@@ -210,34 +212,36 @@ class Allocation:
         Raises:
             Refused: a device is not there, or a program failed.
         """
-        snapshot = self._registry.get_list(resource)
-        devices = parse_ids(snapshot, ids, healthy=False)
-        spec = self._truth.entry_of(resource)
+        device_list = self._registry.get_list(resource)
+        devices = parse_ids(device_list, ids, healthy=False)
+        spec = self._tracker.entry_of(resource)
         if spec is None:
             raise GrantRefusedError(
                 RefusalCause.UNHEALTHY, f"{resource}: taken out by configuration, and what is to be run with it"
             )
-        if not devices or not any(one.prestart for one in self._truth.specs if one.name == spec.name):
+        if not devices or not any(item.prestart for item in self._tracker.specs if item.name == spec.name):
             return
         # What is in the pod already the host cannot reach.
-        there = (
-            one for one in find_device_requests(resource, spec, devices, self._truth) if not one.candidate.is_in_pod
+        reachable = (
+            item
+            for item in find_device_requests(resource, spec, devices, self._tracker)
+            if not item.candidate.is_in_pod
         )
-        asked = [one for one in there if one.spec.prestart]
-        if asked and self._programs:
-            hosts = {host.key: host for one in asked for host in one.candidate.host_devices}
-            chosen = await self._read_aside(resource, asked, hosts, PRESTART_SCOPE)
-            await run_before_start(resource, chosen, requested_count=len(ids), offered_count=snapshot.id_count)
+        requests = [item for item in reachable if item.spec.prestart]
+        if requests and self._runs_programs:
+            hosts = {host.key: host for item in requests for host in item.candidate.host_devices}
+            reread = await self._read_in_thread(resource, requests, hosts, PRESTART_SCOPE)
+            await run_before_start(resource, reread, requested_count=len(ids), offered_count=device_list.id_count)
 
     def prefer(self, resource: str, available: Sequence[str], must_include: Sequence[str], size: int) -> Sequence[str]:
         """Which of the available ids a container had better get; empty where nothing can be preferred."""
-        began = time.monotonic()
-        preferred = self._preferring.prefer(resource, available, must_include, size)
-        self._counts.call_times["GetPreferredAllocation"].observe(time.monotonic() - began)
+        start_time = time.monotonic()
+        preferred = self._preferred_allocation.prefer(resource, available, must_include, size)
+        self._counters.call_times["GetPreferredAllocation"].observe(time.monotonic() - start_time)
         return preferred
 
-    def _said_since(self, resource: str, id: str) -> str:  # noqa: A002  the API's own word
-        return _begun(self._since(resource, id))
+    def _format_change_time(self, resource: str, id: str) -> str:  # noqa: A002  the API's own word
+        return _format_since(self._find_change_time(resource, id))
 
     def _reserve(self, resource: str, devices: Collection[Device], ids: Collection[str]) -> None:
         """Have nobody else given what these shut.
@@ -246,64 +250,73 @@ class Allocation:
             Refused: another pod has what these cannot be had beside.
         """
         # An answer of PodResources is known before any list is made of it, too.
-        listed = [*self._truth.exclusive_devices()] if any(map(self._truth.is_exclusive, devices)) else ()
+        listed = [*self._tracker.exclusive_devices()] if any(map(self._tracker.is_exclusive, devices)) else ()
         for device in devices:
-            holder = self._reserved.holder([device], ids, self._held) or holder_of(device, ids, listed, self._held)
+            holder = self._exclusive_grants.holder([device], ids, self._confirmed_ids) or holder_of(
+                device, ids, listed, self._confirmed_ids
+            )
             if holder:
                 raise GrantRefusedError(
                     RefusalCause.UNHEALTHY, f"{resource} {device.id}: {format_iommu_reason(holder)}", device=device.id
                 )
-        self._reserved.grant(resource, devices, ids)
+        self._exclusive_grants.grant(resource, devices, ids)
 
-    def _in_specs(self, resource: str, chosen: Sequence[RereadDevice]) -> None:
+    def _check_specs(self, resource: str, devices: Sequence[RereadDevice]) -> None:
         """Refuse what no runtime would find, or would find something else of."""
-        for one in chosen:
-            if one.spec is not None and one.spec.via:
-                missing = self._own_specs.find_fault(resource, one.device, edits_of(one.spec, one, resource))
-                if missing:
-                    self._own_specs.mark_all_dirty()
+        for device in devices:
+            if device.spec is not None and device.spec.via:
+                fault = self._generated_specs.find_fault(
+                    resource, device.device, edits_of(device.spec, device, resource)
+                )
+                if fault:
+                    self._generated_specs.mark_all_dirty()
                     raise GrantRefusedError(
-                        RefusalCause.CDI_MISSING, f"{resource} {one.device.id}: {missing}", device=one.device.id
+                        RefusalCause.CDI_MISSING, f"{resource} {device.device.id}: {fault}", device=device.device.id
                     )
 
-    def _at_hand(self, asked: Sequence[DeviceRequest]) -> bool:
+    def _can_read_inline(self, requests: Sequence[DeviceRequest]) -> bool:
         """Whether all there is to read is a few names below /dev: they are in memory, and a thread costs far more."""
-        if self._root.prefix or len(asked) > INLINE_DEVICES:
+        if self._root.prefix or len(requests) > INLINE_DEVICES:
             return False
-        words = {key: _words_at_hand(spec) for key, spec in collect_specs(asked).items()}
+        words = {key: _find_inline_words(spec) for key, spec in collect_specs(requests).items()}
         return all(
-            (own := words[id(one.spec)]) is not None and all(is_in_memory(one.candidate.device, word) for word in own)
-            for one in asked
+            (entry_words := words[id(request.spec)]) is not None
+            and all(is_in_memory(request.candidate.device, word) for word in entry_words)
+            for request in requests
         )
 
-    async def _read_aside(
+    async def _read_in_thread(
         self,
         resource: str,
-        asked: Sequence[DeviceRequest],
+        requests: Sequence[DeviceRequest],
         hosts: Mapping[str, HostDevice],
-        purpose: RereadScope = ALLOCATE_SCOPE,
+        scope: RereadScope = ALLOCATE_SCOPE,
     ) -> list[RereadDevice]:
         """What the host says now, if it does within the deadline.
 
         While a read of a device is stuck, others that ask for it are refused at once: each would cost a thread.
         """
-        late = time.monotonic() - DEADLINE_SECONDS
-        if not any(since <= late and not keys.isdisjoint(hosts) for keys, since in self._reading.values()):
-            read = start_in_thread(reread_devices, self._root, asked, self._cdi, purpose, query_source=self._answers)
-            self._reading[read] = frozenset(hosts), time.monotonic()
-            read.add_done_callback(self._read)
+        deadline = time.monotonic() - DEADLINE_SECONDS
+        if not any(
+            start_time <= deadline and not keys.isdisjoint(hosts) for keys, start_time in self._pending_reads.values()
+        ):
+            read = start_in_thread(
+                reread_devices, self._root, requests, self._spec_directories, scope, query_source=self._query_source
+            )
+            self._pending_reads[read] = frozenset(hosts), time.monotonic()
+            read.add_done_callback(self._finish_read)
             await asyncio.wait((read,), timeout=DEADLINE_SECONDS)
             if read.done():
                 return read.result()
-        device = asked[0].device.id
-        why = f"the host did not answer within {DEADLINE_SECONDS:g} s"
-        raise GrantRefusedError(RefusalCause.DEADLINE, f"{resource} {device}: {why}", device=device)
+        device = requests[0].device.id
+        reason = f"the host did not answer within {DEADLINE_SECONDS:g} s"
+        raise GrantRefusedError(RefusalCause.DEADLINE, f"{resource} {device}: {reason}", device=device)
 
-    async def _write(self, resource: str, infos: Sequence[DevInfo]) -> None:
+    async def _write_devinfo(self, resource: str, infos: Sequence[DevInfo]) -> None:
         """Have what CNI plugins are told there before the answer; written late, it goes when the ids are let go."""
         try:
             async with asyncio.timeout(WRITE_SECONDS):
-                await self._devinfo.write(infos)
+                await self._devinfo_writer.write(infos)
         except DevInfoError as error:
             raise GrantRefusedError(
                 RefusalCause.DEVINFO, f"{resource} {infos[0].id}: device-information file: {error}"
@@ -312,50 +325,54 @@ class Allocation:
             text = f"{resource} {infos[0].id}: device-information file: not written within {WRITE_SECONDS:g} s"
             raise GrantRefusedError(RefusalCause.DEADLINE, text) from None
 
-    def _read(self, read: asyncio.Future[list[RereadDevice]]) -> None:
+    def _finish_read(self, read: asyncio.Future[list[RereadDevice]]) -> None:
         """A read has come back, perhaps too late for anybody to want what it brings."""
-        del self._reading[read]
+        del self._pending_reads[read]
         read.exception()
 
-    async def _tell_first(self, resource: str, hosts: Iterable[HostDevice]) -> None:
+    async def _publish_unhealthy(self, resource: str, hosts: Iterable[HostDevice]) -> None:
         """Look again and let the kubelet have the list before it has the error, for it will not ask twice."""
         paths = frozenset(path for host in hosts for path in (host.directory, host.node) if path)
         try:
             async with asyncio.timeout(PUBLISH_SECONDS):
-                await self._look_again(DirtySet(paths))
+                await self._wait_for_look(DirtySet(paths))
                 await self._registry.wait_until_delivered([resource])
         except TimeoutError:
             return
 
-    async def _look_again(self, touched: DirtySet) -> None:
+    async def _wait_for_look(self, dirty_set: DirtySet) -> None:
         """Return when the host has been looked at there, or that takes too long."""
-        self._truth.nudge(touched)
+        self._tracker.nudge(dirty_set)
         with suppress(TimeoutError):
             async with asyncio.timeout(PUBLISH_SECONDS):
-                await self._truth.looked()
+                await self._tracker.looked()
 
 
-def _elsewhere(asked: DeviceRequest) -> bool:
+def _is_in_pod(request: DeviceRequest) -> bool:
     """Whether the host does not show the device itself, for a pod has it."""
-    return asked.candidate.is_in_pod and not asked.spec.moved_words
+    return request.candidate.is_in_pod and not request.spec.moved_words
 
 
-def _begun(since: float | None) -> str:
+def _format_since(since: float | None) -> str:
     """` since 03:07:12Z`; with its day, if that was another."""
     if since is None:
         return ""
-    now = time.time()
-    then = datetime.fromtimestamp(now - (time.monotonic() - since), UTC)
-    today = then.date() == datetime.fromtimestamp(now, UTC).date()
-    return then.strftime(" since %H:%M:%SZ" if today else " since %Y-%m-%d %H:%MZ")
+    wall_time = time.time()
+    change_time = datetime.fromtimestamp(wall_time - (time.monotonic() - since), UTC)
+    today = change_time.date() == datetime.fromtimestamp(wall_time, UTC).date()
+    return change_time.strftime(" since %H:%M:%SZ" if today else " since %Y-%m-%d %H:%MZ")
 
 
-def _words_at_hand(spec: ResourceSpec) -> frozenset[str] | None:
+def _find_inline_words(spec: ResourceSpec) -> frozenset[str] | None:
     """The words of the host that a grant reads; none if there is more to it than words of one host device."""
     if spec.mounts or spec.cdi or spec.group or any(check.recheck_on_allocate for check in spec.checks):
         return None
-    if not all(line.is_plain for when in spec.give_conditions for line in when.walk_lines()):
+    if not all(line.is_plain for condition in spec.give_conditions for line in condition.walk_lines()):
         return None
     words = spec.find_give_words().union(slot.word for text in spec.id for slot in text.slots)
-    words -= {word for word, own in spec.derived_words.items() if isinstance(own, (CapturedWord, Constant))}
+    words -= {
+        word
+        for word, word_definition in spec.derived_words.items()
+        if isinstance(word_definition, (CapturedWord, Constant))
+    }
     return words if words.isdisjoint(spec.derived_words) else None

@@ -78,66 +78,66 @@ class DevicesInUse:
             on_change: called when the set is another.
         """
         self._socket = socket
-        self._ours = get_own_resources
-        self._listed = get_lists
-        self._holding = remembered(confirmed_ids)
-        self._fresh: dict[str, float] = {}  # what was granted and is not in `_holding` yet, and when
-        self._changed = on_change
-        self._wanted = False
-        self._due = True
-        self._doubts = 1  # how often there was a reason to doubt; none since the last answer if 0
-        self._ids: dict[str, tuple[DeviceList, frozenset[str]]] = {}
-        self._asking = asyncio.Lock()
+        self._get_own_resources = get_own_resources
+        self._get_lists = get_lists
+        self._history = remembered(confirmed_ids)
+        self._new_grants: dict[str, float] = {}  # what was granted and is not in `_holding` yet, and when
+        self._on_change = on_change
+        self._is_wanted = False
+        self._is_due = True
+        self._unconfirmed_count = 1  # how often there was a reason to doubt; none since the last answer if 0
+        self._ids_by_resource: dict[str, tuple[DeviceList, frozenset[str]]] = {}
+        self._query_lock = asyncio.Lock()
         self.holders: Mapping[tuple[str, str], tuple[Holder, ...]] = {}
         self.answered_at: float | None = None
         self.is_answering = False
-        self._granted_at = -inf
-        self._stirred = asyncio.Event()  # there is something to ask
-        self._again = asyncio.Event()  # and not only after a pause
+        self._last_grant_time = -inf
+        self._query_needed = asyncio.Event()  # there is something to ask
+        self._query_urgent = asyncio.Event()  # and not only after a pause
 
     @property
     def ids(self) -> frozenset[str]:
         """The ids that a pod may hold, as the kubelet sees them; in doubt, all that are listed."""
-        if not self._doubts:
-            return self._everything.ids
-        ids = {name: self._ids_of(name, snapshot) for name, snapshot in self._listed().items()}
-        return self._everything.ids.union(*ids.values())
+        if not self._unconfirmed_count:
+            return self._merged_history.ids
+        ids = {name: self._list_ids(name, snapshot) for name, snapshot in self._get_lists().items()}
+        return self._merged_history.ids.union(*ids.values())
 
     @property
     def confirmed_ids(self) -> frozenset[str]:
         """The ids that were granted or named by PodResources, and may be held still."""
-        return self._everything.ids
+        return self._merged_history.ids
 
     def __contains__(self, id: object) -> bool:  # noqa: A002  the API's own word
         """Whether that id was granted or named by PodResources, and may be held still; costs nothing."""
-        return id in self._holding or id in self._fresh
+        return id in self._history or id in self._new_grants
 
     def add_grant(self, ids: Iterable[str]) -> None:
         """Remember a grant: at the cost of these ids, however many are held."""
-        self._granted_at = time.monotonic()
-        fresh = dict.fromkeys(ids, self._granted_at)
-        known = all(id in self for id in fresh)  # noqa: A001  the API's own word
-        self._fresh |= fresh
-        if not known:
-            self._changed()
+        self._last_grant_time = time.monotonic()
+        grant_times = dict.fromkeys(ids, self._last_grant_time)
+        is_confirmed = all(id in self for id in grant_times)  # noqa: A001  the API's own word
+        self._new_grants |= grant_times
+        if not is_confirmed:
+            self._on_change()
 
     @property
-    def _everything(self) -> HeldIdHistory:
+    def _merged_history(self) -> HeldIdHistory:
         """All that is known."""
-        if self._fresh:
-            self._holding, self._fresh = self._holding.granted(self._fresh), {}
-        return self._holding
+        if self._new_grants:
+            self._history, self._new_grants = self._history.granted(self._new_grants), {}
+        return self._history
 
     def set_polling(self, is_wanted: bool) -> None:  # noqa: FBT001  a switch
         """Say whether something listed waits only for its release."""
-        if is_wanted and not self._wanted:
-            self._stirred.set()
-        self._wanted = is_wanted
+        if is_wanted and not self._is_wanted:
+            self._query_needed.set()
+        self._is_wanted = is_wanted
 
     def assume_in_use(self) -> None:
         """Say that pods may hold ids of ours that nobody told us of: a resource is new here."""
-        self._doubts += 1
-        self._ask_now()
+        self._unconfirmed_count += 1
+        self._request_query()
 
     async def run(self, kubelet: SocketWatch) -> None:
         """Ask PodResources while it is wanted, and each kubelet once, until cancelled."""
@@ -148,28 +148,28 @@ class DevicesInUse:
     async def _follow(self, kubelet: SocketWatch) -> None:
         while True:
             await kubelet.wait_for_other(await kubelet.wait_for_socket())
-            self._due = True
-            self._ask_now()
+            self._is_due = True
+            self._request_query()
 
-    def _ask_now(self) -> None:
-        self._stirred.set()
-        self._again.set()
+    def _request_query(self) -> None:
+        self._query_needed.set()
+        self._query_urgent.set()
 
     async def _poll(self) -> None:
-        soon = RETRY
+        backoff = RETRY
         while True:
-            self._stirred.clear()
-            if not (self._due or self._doubts or self._wanted):
-                soon = soon.reset()
-                await self._stirred.wait()
+            self._query_needed.clear()
+            if not (self._is_due or self._unconfirmed_count or self._is_wanted):
+                backoff = backoff.reset()
+                await self._query_needed.wait()
                 continue
-            self._again.clear()
-            answered = await self._ask()
-            soon = soon.reset() if answered else soon.failed()
-            pause = POLL_SECONDS if answered else min(POLL_SECONDS, soon.seconds(0.0))
+            self._query_urgent.clear()
+            has_answer = await self._query()
+            backoff = backoff.reset() if has_answer else backoff.failed()
+            pause = POLL_SECONDS if has_answer else min(POLL_SECONDS, backoff.seconds(0.0))
             try:
                 async with asyncio.timeout(pause * random.uniform(1.0, 1.3)):  # noqa: S311  jitter, no secret
-                    await self._again.wait()
+                    await self._query_urgent.wait()
             except TimeoutError:
                 continue
 
@@ -177,10 +177,10 @@ class DevicesInUse:
         """Have `holders` no older than so many seconds, and with the last grant, if PodResources answers in time."""
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
-                answered = self.answered_at
-                noted = self._granted_at + GRANT_SECONDS
-                if answered is None or answered <= noted or time.monotonic() > answered + max_age_s:
-                    await self._ask()
+                answer_time = self.answered_at
+                visible_at = self._last_grant_time + GRANT_SECONDS
+                if answer_time is None or answer_time <= visible_at or time.monotonic() > answer_time + max_age_s:
+                    await self._query()
 
     async def confirm(self, timeout_s: float) -> bool:
         """Ask PodResources now if pods may hold IDs that are not confirmed, for so many seconds at most.
@@ -188,44 +188,44 @@ class DevicesInUse:
         Return whether it answered: then the lists may change.
         """
         with suppress(TimeoutError):
-            async with asyncio.timeout(timeout_s), self._asking:
-                return bool(self._doubts) and await self._asked()
+            async with asyncio.timeout(timeout_s), self._query_lock:
+                return bool(self._unconfirmed_count) and await self._query_locked()
         return False
 
-    async def _ask(self) -> bool:
+    async def _query(self) -> bool:
         """Ask once; whether there was an answer."""
-        async with self._asking:
-            return await self._asked()
+        async with self._query_lock:
+            return await self._query_locked()
 
-    async def _asked(self) -> bool:
-        doubts, self._due = self._doubts, False
-        asked_at = time.monotonic()
+    async def _query_locked(self) -> bool:
+        unconfirmed_count, self._is_due = self._unconfirmed_count, False
+        query_time = time.monotonic()
         try:
             answer = await list_holders(self._socket, DEADLINE_SECONDS)
-        except PodResourcesUnavailable as unavailable:
-            log.debug("pod resources: %s", unavailable)
-            self._due, self.is_answering = True, False
+        except PodResourcesUnavailable as error:
+            log.debug("pod resources: %s", error)
+            self._is_due, self.is_answering = True, False
             return False
         except asyncio.CancelledError:  # whoever wanted to know gave up: that was no answer
-            self._due = True
+            self._is_due = True
             raise
-        before = self.ids
-        ours = self._ours()
-        self.answered_at, self.is_answering = asked_at, True
-        self.holders = {name: holders for name, holders in answer.items() if name[0] in ours}
+        previous_ids = self.ids
+        own_resources = self._get_own_resources()
+        self.answered_at, self.is_answering = query_time, True
+        self.holders = {name: holders for name, holders in answer.items() if name[0] in own_resources}
         named = frozenset(name for _, name in self.holders)
-        self._holding = self._everything.answered(named, time.monotonic())
-        self._doubts -= doubts
-        if self.ids != before:
-            self._changed()
+        self._history = self._merged_history.answered(named, time.monotonic())
+        self._unconfirmed_count -= unconfirmed_count
+        if self.ids != previous_ids:
+            self._on_change()
         return True
 
-    def _ids_of(self, name: str, snapshot: DeviceList) -> frozenset[str]:
+    def _list_ids(self, name: str, device_list: DeviceList) -> frozenset[str]:
         """All ids of a list, put together once for each."""
-        known, ids = self._ids.get(name, (None, frozenset[str]()))
-        if known is not snapshot:
-            whole = (device.id for device in snapshot.devices if device.shares is None)
-            shared = (device.list_ids() for device in snapshot.devices if device.shares is not None)
-            ids = frozenset(chain(whole, *shared))
-            self._ids[name] = snapshot, ids
+        cached_list, ids = self._ids_by_resource.get(name, (None, frozenset[str]()))
+        if cached_list is not device_list:
+            whole_ids = (device.id for device in device_list.devices if device.shares is None)
+            share_ids = (device.list_ids() for device in device_list.devices if device.shares is not None)
+            ids = frozenset(chain(whole_ids, *share_ids))
+            self._ids_by_resource[name] = device_list, ids
         return ids

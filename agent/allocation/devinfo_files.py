@@ -34,11 +34,11 @@ class DevInfoFiles:
     ) -> None:
         self.has_files = True
         self._directory = directory
-        self._held = get_held_ids
-        self._changed = on_change
-        self._one = asyncio.Lock()
-        self._stirred = asyncio.Event()
-        self._stirred.set()
+        self._get_held_ids = get_held_ids
+        self._on_change = on_change
+        self._lock = asyncio.Lock()
+        self._cleanup_needed = asyncio.Event()
+        self._cleanup_needed.set()
         self._faults: list[str] = []
 
     async def write(self, infos: Sequence[DevInfo]) -> None:
@@ -47,54 +47,54 @@ class DevInfoFiles:
         Raises:
             DevInfoError: that cannot be done.
         """
-        await self._alone(lambda: self._begin(infos))
+        await self._run_exclusively(lambda: self._start_write(infos))
 
     def request_cleanup(self) -> None:
         """Say that pods may hold less than before."""
-        self._stirred.set()
+        self._cleanup_needed.set()
 
     async def run(self) -> None:
         """Remove the files of what nobody holds, until cancelled."""
         while True:
-            await self._stirred.wait()
-            self._stirred.clear()
+            await self._cleanup_needed.wait()
+            self._cleanup_needed.clear()
             if not self.has_files:
                 continue
-            _, faults = await self._alone(self._begin_keeping)
+            _, faults = await self._run_exclusively(self._start_cleanup)
             if faults and faults != self._faults:
                 log.warning("devinfo: files of what nobody holds cannot be removed: %s", escape("; ".join(faults)))
             self._faults = faults
-            self._changed()
+            self._on_change()
 
-    def _begin(self, infos: Sequence[DevInfo]) -> asyncio.Future[None]:
+    def _start_write(self, infos: Sequence[DevInfo]) -> asyncio.Future[None]:
         """Begin to write; perhaps that ends when nobody waits for it any more."""
         if not self.has_files:
             self.has_files = True
-            self._changed()
+            self._on_change()
         return start_in_thread(self._directory.write, infos)
 
-    def _begin_keeping(self) -> asyncio.Future[tuple[bool, list[str]]]:
+    def _start_cleanup(self) -> asyncio.Future[tuple[bool, list[str]]]:
         """Begin to remove; what is left is known before anything else begins that may leave more."""
-        kept = start_in_thread(self._directory.remove_unused, self._held().__contains__)
-        kept.add_done_callback(self._kept)
-        return kept
+        cleanup = start_in_thread(self._directory.remove_unused, self._get_held_ids().__contains__)
+        cleanup.add_done_callback(self._finish_cleanup)
+        return cleanup
 
-    def _kept(self, kept: asyncio.Future[tuple[bool, list[str]]]) -> None:
-        if not kept.exception():
-            self.has_files, _ = kept.result()
+    def _finish_cleanup(self, cleanup: asyncio.Future[tuple[bool, list[str]]]) -> None:
+        if not cleanup.exception():
+            self.has_files, _ = cleanup.result()
 
-    async def _alone(self, call: Callable[[], asyncio.Future[T]]) -> T:
+    async def _run_exclusively(self, call: Callable[[], asyncio.Future[T]]) -> T:
         """What a call in a thread returns or raises; no other begins before it is done, even if nobody waits for it."""
-        await self._one.acquire()
+        await self._lock.acquire()
         try:
-            done = call()
+            future = call()
         except BaseException:  # no thread to be had: the next one may find one
-            self._one.release()
+            self._lock.release()
             raise
-        done.add_done_callback(self._done)
-        await asyncio.wait((done,))
-        return done.result()
+        future.add_done_callback(self._finish_call)
+        await asyncio.wait((future,))
+        return future.result()
 
-    def _done(self, call: asyncio.Future[Any]) -> None:
-        self._one.release()
-        call.exception()  # perhaps nobody waits for it any more
+    def _finish_call(self, future: asyncio.Future[Any]) -> None:
+        self._lock.release()
+        future.exception()  # perhaps nobody waits for it any more

@@ -24,21 +24,23 @@ class PreferredAllocation:
 
     def __init__(self, registry: Registry, tracker: TrackerView) -> None:
         self._registry = registry
-        self._truth = tracker
-        self._stocks: dict[str, tuple[tuple[object, ...], ChoicePool]] = {}
+        self._tracker = tracker
+        self._pools: dict[str, tuple[tuple[object, ...], ChoicePool]] = {}
 
     def prefer(self, resource: str, available: Sequence[str], must_include: Sequence[str], size: int) -> Sequence[str]:
         """Which of the available ids a container had better get; empty where nothing can be preferred."""
-        spec = self._truth.entry_of(resource)
+        spec = self._tracker.entry_of(resource)
         limit = spec.limit if spec else NO_LIMIT
-        return prefer(available, must_include, size, limit, self._stock(resource, spec))
+        return prefer(available, must_include, size, limit, self._get_pool(resource, spec))
 
-    def _stock(self, resource: str, spec: ResourceSpec | None) -> ChoicePool:
+    def _get_pool(self, resource: str, spec: ResourceSpec | None) -> ChoicePool:
         """What there is to choose from, worked out once for each list and what the look made of its devices."""
         written = spec.written_name if spec else ""
-        found = self._truth.look.get_resource_candidates().get((resource, written), {})
-        seen = self._registry.get_list(resource), found, self._truth.specs
-        known = self._stocks.get(resource)
-        if known is None or any(one is not other for one, other in zip(known[0], seen, strict=True)):
-            known = self._stocks[resource] = seen, stock_of(seen[0], spec, found, self._truth.specs)
-        return known[1]
+        candidates = self._tracker.look.get_resource_candidates().get((resource, written), {})
+        inputs = self._registry.get_list(resource), candidates, self._tracker.specs
+        cache_entry = self._pools.get(resource)
+        if cache_entry is None or any(
+            value is not cached_value for value, cached_value in zip(cache_entry[0], inputs, strict=True)
+        ):
+            cache_entry = self._pools[resource] = inputs, stock_of(inputs[0], spec, candidates, self._tracker.specs)
+        return cache_entry[1]

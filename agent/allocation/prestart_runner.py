@@ -25,30 +25,32 @@ async def run_before_start(
     Raises:
         Refused: something failed; the first of that, in list order.
     """
-    works: list[tuple[RereadDevice, list[PrestartRun]]] = []
+    jobs: list[tuple[RereadDevice, list[PrestartRun]]] = []
     for n, device in enumerate(devices):
         words = GrantWords(resource, device, n, {}, asked=requested_count, offered=offered_count)
-        works.append((device, list(starts(resource, device, words))))
-    room = asyncio.Semaphore(PARALLEL_DEVICES)
+        jobs.append((device, list(starts(resource, device, words))))
+    semaphore = asyncio.Semaphore(PARALLEL_DEVICES)
     try:
         async with asyncio.timeout(START_SECONDS), asyncio.TaskGroup() as tasks:
-            ends = [tasks.create_task(_run(resource, device, programs, room)) for device, programs in works]
+            results = [
+                tasks.create_task(_run_programs(resource, device, programs, semaphore)) for device, programs in jobs
+            ]
     except TimeoutError:
         message = f"{resource}: what is run before a container starts did not end within {START_SECONDS:g} s"
         raise GrantRefusedError(RefusalCause.DEADLINE, message) from None
-    if failed := next((end.result() for end in ends if end.result() is not None), None):
-        raise failed
+    if refusal := next((result.result() for result in results if result.result() is not None), None):
+        raise refusal
 
 
-async def _run(
-    resource: str, device: RereadDevice, programs: Sequence[PrestartRun], room: asyncio.Semaphore
+async def _run_programs(
+    resource: str, device: RereadDevice, programs: Sequence[PrestartRun], semaphore: asyncio.Semaphore
 ) -> GrantRefusedError | None:
     """Run the programs of one device up to the first that fails, and why it did."""
-    told = environment(resource, device)
-    async with room:
+    environment_variables = environment(resource, device)
+    async with semaphore:
         for program in programs:
             try:
-                await run(program.command, told)
-            except ProgramError as failed:
-                return failure(resource, device, program.name, str(failed))
+                await run(program.command, environment_variables)
+            except ProgramError as error:
+                return failure(resource, device, program.name, str(error))
     return None

@@ -48,95 +48,95 @@ class ActiveConfig:
     def __init__(self, agent: Agent, directory: str) -> None:
         self._agent = agent
         self._directory = os.path.abspath(directory)
-        self._asked = asyncio.Event()
-        self._waiting: list[asyncio.Future[ReloadResult]] = []
-        self._quietly = False
+        self._reload_needed = asyncio.Event()
+        self._waiting_results: list[asyncio.Future[ReloadResult]] = []
+        self._is_file_change = False
 
     def request_reload(self) -> None:
         """Have the files read again, and say so whatever they say."""
-        self._quietly = False
-        self._asked.set()
+        self._is_file_change = False
+        self._reload_needed.set()
 
     async def reload(self) -> ReloadResult:
         """Have the files read again, and return what came of it."""
-        outcome: asyncio.Future[ReloadResult] = asyncio.get_running_loop().create_future()
-        self._waiting.append(outcome)
+        result: asyncio.Future[ReloadResult] = asyncio.get_running_loop().create_future()
+        self._waiting_results.append(result)
         self.request_reload()
-        return await outcome
+        return await result
 
     async def preview_reload(self) -> ReloadResult:
         """What a reload would do now; nothing is done."""
-        began = time.monotonic()
+        start_time = time.monotonic()
         configuration = await self._load()
-        before = self._agent.configuration
-        refused = await self._refusal(configuration)
-        change = None if refused else diff_config(before.resources, configuration.resources)
-        seconds = time.monotonic() - began
-        return ReloadResult(before.digest, configuration.digest, change, refused, configuration.findings, seconds)
+        active = self._agent.configuration
+        refusal = await self._find_refusal(configuration)
+        diff = None if refusal else diff_config(active.resources, configuration.resources)
+        seconds = time.monotonic() - start_time
+        return ReloadResult(active.digest, configuration.digest, diff, refusal, configuration.findings, seconds)
 
     async def run(self) -> None:
         """Do what is asked for, until cancelled."""
         if not self._agent.settings.reload.watch:
-            await self._follow()
+            await self._handle_requests()
             return
-        async with PathWatch(Root(), self._files_changed, written=True) as watch:
+        async with PathWatch(Root(), self._handle_file_change, written=True) as watch:
             paths = self._agent.settings.paths
             watch.watch((self._directory, paths.resources, *paths.classes))
-            await self._follow()
+            await self._handle_requests()
 
-    async def _follow(self) -> None:
+    async def _handle_requests(self) -> None:
         while True:
-            await self._asked.wait()
+            await self._reload_needed.wait()
             await self._agent.status.ready_sent.wait()  # systemd takes no RELOADING before READY
-            await self._until_quiet()
-            self._asked.clear()
-            quietly, self._quietly = self._quietly, False
-            waiting, self._waiting = self._waiting, []
-            loaded = await self._load() if quietly else None
+            await self._wait_for_quiet_files()
+            self._reload_needed.clear()
+            is_file_change, self._is_file_change = self._is_file_change, False
+            waiting, self._waiting_results = self._waiting_results, []
+            loaded = await self._load() if is_file_change else None
             if loaded is not None and loaded.digest == self._agent.configuration.digest:
                 continue
-            outcome = await self._reload(loaded)
-            for each in waiting:
-                if not each.done():
-                    each.set_result(outcome)
+            reload_result = await self._reload(loaded)
+            for result in waiting:
+                if not result.done():
+                    result.set_result(reload_result)
 
-    async def _until_quiet(self) -> None:
+    async def _wait_for_quiet_files(self) -> None:
         """Wait for the end of a run of changes, if it is the files that ask."""
-        while self._quietly:
-            self._asked.clear()
+        while self._is_file_change:
+            self._reload_needed.clear()
             try:
                 async with asyncio.timeout(QUIET_SECONDS):
-                    await self._asked.wait()
+                    await self._reload_needed.wait()
             except TimeoutError:
                 return
 
-    async def _reload(self, loaded: Configuration | None) -> ReloadResult:
+    async def _reload(self, configuration_from_files: Configuration | None) -> ReloadResult:
         """Put in force what the files say; `loaded` is that, if they have been read already."""
-        began = time.monotonic()
-        agent, before = self._agent, self._agent.configuration.digest
+        start_time = time.monotonic()
+        agent, previous_digest = self._agent, self._agent.configuration.digest
         microseconds = time.monotonic_ns() // 1000
-        systemd.notify(RELOADING=1, MONOTONIC_USEC=microseconds, STATUS=f"reloading {before}")
-        configuration = loaded or await self._load()
-        systemd.notify(STATUS=f"reloading {before} → {configuration.digest}")
+        systemd.notify(RELOADING=1, MONOTONIC_USEC=microseconds, STATUS=f"reloading {previous_digest}")
+        configuration = configuration_from_files or await self._load()
+        systemd.notify(STATUS=f"reloading {previous_digest} → {configuration.digest}")
         log_findings(configuration.findings)
-        refused = await self._refusal(configuration)
-        change = None
-        if refused:
-            extra = fields(MessageId.CONFIGURATION_REFUSED, config=before, reason=refused)
-            log.error("configuration: refused, %s stays: %s", before, refused, extra=extra)
-            agent.status.set_notice(f"reload refused ({refused}), {before} in force")
+        refusal = await self._find_refusal(configuration)
+        diff = None
+        if refusal:
+            extra = fields(MessageId.CONFIGURATION_REFUSED, config=previous_digest, reason=refusal)
+            log.error("configuration: refused, %s stays: %s", previous_digest, refusal, extra=extra)
+            agent.status.set_notice(f"reload refused ({refusal}), {previous_digest} in force")
         else:
-            change = await agent.reload(configuration)
+            diff = await agent.reload(configuration)
             agent.status.set_notice("")
         systemd.notify(READY=1, STATUS=agent.status.format_line())
-        seconds = time.monotonic() - began
-        after = before if refused else configuration.digest
-        return ReloadResult(before, after, change, refused, configuration.findings, seconds)
+        seconds = time.monotonic() - start_time
+        current_digest = previous_digest if refusal else configuration.digest
+        return ReloadResult(previous_digest, current_digest, diff, refusal, configuration.findings, seconds)
 
     async def _load(self) -> Configuration:
         return await asyncio.to_thread(load, self._directory, active_settings=self._agent.settings)
 
-    async def _refusal(self, configuration: Configuration) -> str:
+    async def _find_refusal(self, configuration: Configuration) -> str:
         """Why a configuration cannot take the place of the one in force; empty if it can."""
         resources = self._agent.settings.paths.resources
         if self._agent.configuration.resources and not await asyncio.to_thread(os.path.isdir, resources):
@@ -145,11 +145,11 @@ class ActiveConfig:
         errors = sum(finding.severity is Severity.ERROR for finding in configuration.findings)
         return format_count(errors, "error") if errors else ""
 
-    def _files_changed(self, paths: frozenset[str], overflow: bool) -> None:  # noqa: FBT001  the watch's signature
+    def _handle_file_change(self, paths: frozenset[str], overflow: bool) -> None:  # noqa: FBT001  the watch's signature
         del paths, overflow
-        if not self._asked.is_set():
-            self._quietly = True
-        self._asked.set()
+        if not self._reload_needed.is_set():
+            self._is_file_change = True
+        self._reload_needed.set()
 
 
 def log_findings(findings: Sequence[Finding]) -> None:

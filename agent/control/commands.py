@@ -33,123 +33,141 @@ def build_commands(active_config: ActiveConfig, agent: Agent) -> Mapping[str, Co
     """The requests that an agent answers, by name."""
 
     async def reload(request: Mapping[str, Any]) -> ControlAnswer:
-        outcome = await (active_config.preview_reload() if request.get("dry_run") is True else active_config.reload())
-        return format_reload(outcome)
+        result = await (active_config.preview_reload() if request.get("dry_run") is True else active_config.reload())
+        return format_reload(result)
 
     async def clear(request: Mapping[str, Any]) -> ControlAnswer:
         name, check = request.get("device"), request.get("check")
         if not isinstance(name, str) or not (check is None or isinstance(check, str)):
             return {"error": "clear asks for a device, and perhaps for a check"}
-        found = find_devices(name, agent.tracker.assembly.lists.values(), agent.tracker.offers)
-        cleared = [await agent.tracker.clear(resource, device, check) for resource, device in found]
-        return {"devices": [_after(agent, *one, checks) for one, checks in zip(found, cleared, strict=True)]}
+        devices = find_devices(name, agent.tracker.assembly.lists.values(), agent.tracker.offers)
+        cleared_checks = [await agent.tracker.clear(resource, device, check) for resource, device in devices]
+        return {
+            "devices": [
+                _report_cleared(agent, *listed_device, checks)
+                for listed_device, checks in zip(devices, cleared_checks, strict=True)
+            ]
+        }
 
     async def status(request: Mapping[str, Any]) -> ControlAnswer:
-        return await _status(agent, request)
+        return await _wait_for_status(agent, request)
 
     async def explain(request: Mapping[str, Any]) -> ControlAnswer:
-        moment = await take_snapshot(agent)
-        said = await asyncio.to_thread(build_explain_report, moment, _text(request.get("name")) or "")
-        return {**said, "root": agent.root.prefix or "/"}
+        snapshot = await take_snapshot(agent)
+        explanation = await asyncio.to_thread(build_explain_report, snapshot, _get_text(request.get("name")) or "")
+        return {**explanation, "root": agent.root.prefix or "/"}
 
     async def drain(request: Mapping[str, Any]) -> ControlAnswer:
-        name = _text(request.get("name")) or ""
-        there = bool(find_named_devices(agent, name)) or name in agent.tracker.assembly.lists
-        remembered = await drains.drain(agent, name, _text(request.get("reason")) or "") if there else False
-        return {"found": there, "remembered": remembered, "devices": await _devices(name)}
+        name = _get_text(request.get("name")) or ""
+        is_found = bool(find_named_devices(agent, name)) or name in agent.tracker.assembly.lists
+        is_saved = await drains.drain(agent, name, _get_text(request.get("reason")) or "") if is_found else False
+        return {"found": is_found, "remembered": is_saved, "devices": await _report_devices(name)}
 
     async def undrain(request: Mapping[str, Any]) -> ControlAnswer:
-        name = _text(request.get("name")) or ""
-        before = agent.tracker.drained
-        remembered = await drains.undrain(agent, name)
-        found = bool(find_named_devices(agent, name)) or agent.tracker.drained != before
-        return {"found": found, "remembered": remembered, "devices": await _devices(name)}
+        name = _get_text(request.get("name")) or ""
+        previous_drains = agent.tracker.drained
+        is_saved = await drains.undrain(agent, name)
+        is_found = bool(find_named_devices(agent, name)) or agent.tracker.drained != previous_drains
+        return {"found": is_found, "remembered": is_saved, "devices": await _report_devices(name)}
 
-    async def held(request: Mapping[str, Any]) -> ControlAnswer:
-        return {"devices": await _devices(_text(request.get("name")) or "")}
+    async def report_held(request: Mapping[str, Any]) -> ControlAnswer:
+        return {"devices": await _report_devices(_get_text(request.get("name")) or "")}
 
-    async def _devices(name: str) -> list[JsonObject]:
-        moment = await take_snapshot(agent)
-        return [build_device_report(moment, resource, device) for resource, device in find_named_devices(agent, name)]
+    async def _report_devices(name: str) -> list[JsonObject]:
+        snapshot = await take_snapshot(agent)
+        return [build_device_report(snapshot, resource, device) for resource, device in find_named_devices(agent, name)]
 
     async def metrics(request: Mapping[str, Any]) -> ControlAnswer:
         del request
         return {"text": await collect_metrics(agent)}
 
     async def rescan(request: Mapping[str, Any]) -> ControlAnswer:
-        named = _text(request.get("source"))
+        source_name = _get_text(request.get("source"))
         sources = {source for spec in agent.tracker.specs for source in spec.sources}
-        chosen = {source for source in sources if named in {None, source.kind, str(source)}}
+        chosen = {source for source in sources if source_name in {None, source.kind, str(source)}}
         if not chosen:
-            there = ", ".join(sorted(map(str, sources))) or "none"
-            return {"error": f"no entry has a source {escape(named or '')}; there are {there}"}
-        began, before = time.monotonic(), agent.tracker.assembly.lists
-        agent.tracker.nudge(ALL_DIRTY if named is None else DirtySet(sources=frozenset(chosen)))
+            source_names = ", ".join(sorted(map(str, sources))) or "none"
+            return {"error": f"no entry has a source {escape(source_name or '')}; there are {source_names}"}
+        start_time, previous_lists = time.monotonic(), agent.tracker.assembly.lists
+        agent.tracker.nudge(ALL_DIRTY if source_name is None else DirtySet(sources=frozenset(chosen)))
         await agent.tracker.looked()
-        after = agent.tracker.assembly.lists
-        changes = [one for name in after for one in find_transitions(before.get(name, DeviceList(name)), after[name])]
+        current_lists = agent.tracker.assembly.lists
+        changes = [
+            transition
+            for name in current_lists
+            for transition in find_transitions(previous_lists.get(name, DeviceList(name)), current_lists[name])
+        ]
         return {
             "sources": sorted(map(str, chosen)),
             "host_devices": sum(len(agent.tracker.look.listing.devices.get(source, ())) for source in chosen),
             "changes": [escape(str(change)) for change in changes],
-            "seconds": round(time.monotonic() - began, 3),
+            "seconds": round(time.monotonic() - start_time, 3),
         }
 
-    answers = (reload, clear, status, explain, drain, undrain, held, metrics, rescan)
-    return {answer.__name__: answer for answer in answers}
+    return {
+        "reload": reload,
+        "clear": clear,
+        "status": status,
+        "explain": explain,
+        "drain": drain,
+        "undrain": undrain,
+        "held": report_held,
+        "metrics": metrics,
+        "rescan": rescan,
+    }
 
 
-async def _status(agent: Agent, request: Mapping[str, Any]) -> ControlAnswer:
+async def _wait_for_status(agent: Agent, request: Mapping[str, Any]) -> ControlAnswer:
     """The status; one `unlike` that of a revision within some `seconds`, if they bring one."""
     seconds = request.get("seconds")
-    until = time.monotonic() + (min(max(0, seconds), MOST_SECONDS) if isinstance(seconds, (int, float)) else 0)
-    resource, devices = _text(request.get("resource")), _text(request.get("devices"))
+    deadline = time.monotonic() + (min(max(0, seconds), MOST_SECONDS) if isinstance(seconds, (int, float)) else 0)
+    resource, devices = _get_text(request.get("resource")), _get_text(request.get("devices"))
     while True:
-        began = time.monotonic()
+        start_time = time.monotonic()
         change = agent.status.change_event  # before it is looked at: what changes meanwhile is not missed
-        moment = await take_snapshot(agent)
-        said = await asyncio.to_thread(status_of, moment, resource, devices)
-        if said is None:
-            return {"error": f"no such resource; there are {', '.join(moment.lists.lists) or 'none'}"}
-        now = await asyncio.to_thread(compute_revision, said)
-        left = until - time.monotonic()
-        if now != request.get("unlike") or left <= 0:
-            return {**said, "revision": now}
-        pause = max(PAUSE_SECONDS, time.monotonic() - began)
+        snapshot = await take_snapshot(agent)
+        report = await asyncio.to_thread(status_of, snapshot, resource, devices)
+        if report is None:
+            return {"error": f"no such resource; there are {', '.join(snapshot.lists.lists) or 'none'}"}
+        current_revision = await asyncio.to_thread(compute_revision, report)
+        remaining_s = deadline - time.monotonic()
+        if current_revision != request.get("unlike") or remaining_s <= 0:
+            return {**report, "revision": current_revision}
+        pause = max(PAUSE_SECONDS, time.monotonic() - start_time)
         with suppress(TimeoutError):
-            async with asyncio.timeout(left):
+            async with asyncio.timeout(remaining_s):
                 await change.wait()
                 await asyncio.sleep(pause)
 
 
-def _text(said: object) -> str | None:
-    return said if isinstance(said, str) else None
+def _get_text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
 
 
-def _after(agent: Agent, resource: str, device: Device, cleared: frozenset[str]) -> ControlAnswer:
+def _report_cleared(agent: Agent, resource: str, device: Device, cleared: frozenset[str]) -> ControlAnswer:
     """What a device is like after some checks of it were cleared."""
     list_ = agent.tracker.assembly.lists.get(resource) or DeviceList(resource)
-    now = next((other for other in list_.devices if other.share_base == device.share_base), None)
+    current_device = next((other for other in list_.devices if other.share_base == device.share_base), None)
     return {
         "resource": resource,
         "id": device.id,
         "cleared": sorted(cleared),
-        "health": now.health.value if now else None,
-        "reason": str(now.reason if now else "") or None,
+        "health": current_device.health.value if current_device else None,
+        "reason": str(current_device.reason if current_device else "") or None,
     }
 
 
 def format_reload(result: ReloadResult) -> ControlAnswer:
     """A reload as JSON."""
-    change = result.diff
+    diff = result.diff
     names = (
         {}
-        if change is None
+        if diff is None
         else {
-            "unchanged": list(change.unchanged_names),
-            "changed": [*change.changed_names, *change.reregistered_names],
-            "added": list(change.added_names),
-            "removed": list(change.removed_names),
+            "unchanged": list(diff.unchanged_names),
+            "changed": [*diff.changed_names, *diff.reregistered_names],
+            "added": list(diff.added_names),
+            "removed": list(diff.removed_names),
         }
     )
     return {
@@ -157,7 +175,7 @@ def format_reload(result: ReloadResult) -> ControlAnswer:
         "after": result.current_digest,
         "refused": result.refusal or None,
         "resources": names,
-        "changes": {} if change is None else {name: list(said) for name, said in change.descriptions.items()},
+        "changes": {} if diff is None else {name: list(changes) for name, changes in diff.descriptions.items()},
         "findings": [{**build_json(finding), "text": render(finding)} for finding in result.findings],
         "seconds": round(result.seconds, 3),
     }

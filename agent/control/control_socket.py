@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 async def serve(path: str, commands: Mapping[str, CommandHandler]) -> None:
     """Answer at that path until cancelled."""
     try:
-        listening = _bind(path)
+        server_socket = _bind(path)
     except OSError as error:
         log.warning("control: %s cannot be used (%s): commands do not reach this agent", path, error.strerror or error)
         return
@@ -41,8 +41,8 @@ async def serve(path: str, commands: Mapping[str, CommandHandler]) -> None:
     try:
         async with asyncio.TaskGroup() as tasks:
 
-            def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-                client = _Client(_user(writer), reader, writer)
+            def accept_client(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+                client = _Client(_find_user(writer), reader, writer)
                 if not _make_room(clients, client.user):
                     writer.close()
                     return
@@ -50,13 +50,13 @@ async def serve(path: str, commands: Mapping[str, CommandHandler]) -> None:
                 clients.append(client)
                 client.task.add_done_callback(lambda _: clients.remove(client))
 
-            server = await asyncio.start_unix_server(connected, sock=listening, limit=_LIMIT)
+            server = await asyncio.start_unix_server(accept_client, sock=server_socket, limit=_LIMIT)
             try:
                 await asyncio.get_running_loop().create_future()
             finally:
                 server.close()
                 for client in clients:
-                    client.send_away()
+                    client.end()
     finally:
         if inode is not None and find_inode(path) == inode:
             with suppress(OSError):
@@ -83,10 +83,10 @@ def query_agent(path: str, request: Mapping[str, Any], timeout: float) -> Contro
         connection.connect(path)
         connection.sendall(json.dumps(request).encode() + b"\n")
         with connection.makefile("rb") as answer:
-            said = json.loads(answer.readline() or b"null")
-    if not isinstance(said, dict):
+            reply = json.loads(answer.readline() or b"null")
+    if not isinstance(reply, dict):
         raise ValueError("no answer")  # noqa: TRY004  the value of the text is wrong
-    return said
+    return reply
 
 
 def _bind(path: str) -> socket.socket:
@@ -101,14 +101,14 @@ def _bind(path: str) -> socket.socket:
                 os.unlink(path)
         else:
             raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
-    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    server_socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        os.fchmod(listening.fileno(), 0o600)  # before it has a name: nobody connects in between
-        listening.bind(path)
+        os.fchmod(server_socket.fileno(), 0o600)  # before it has a name: nobody connects in between
+        server_socket.bind(path)
     except BaseException:
-        listening.close()
+        server_socket.close()
         raise
-    return listening
+    return server_socket
 
 
 class _Client:
@@ -120,21 +120,21 @@ class _Client:
         self.user = user
         self.reader = reader
         self.writer = writer
-        self.silent = True
-        self.patient = False
-        self.leaving = False
+        self.is_silent = True
+        self.is_waiting = False
+        self.is_closing = False
         self.task: asyncio.Task[None] | None = None
 
     @property
-    def idle(self) -> bool:
+    def is_idle(self) -> bool:
         """Whether it makes room for another: it wants nothing, or is gone, and waits for a change all the same. What
         somebody wants done is done to its end, whether or not they stay.
         """
-        return not self.leaving and (self.silent or (self.patient and self.reader.at_eof()))
+        return not self.is_closing and (self.is_silent or (self.is_waiting and self.reader.at_eof()))
 
-    def send_away(self) -> None:
+    def end(self) -> None:
         """End it, answered or not."""
-        self.leaving = True
+        self.is_closing = True
         self.writer.close()
         if self.task is not None:
             self.task.cancel()  # which may not even have begun
@@ -144,11 +144,11 @@ class _Client:
         try:
             async with asyncio.timeout(REQUEST_SECONDS):
                 line = await self.reader.readline()
-            self.silent = False
-            request = _request(line)
-            self.patient = "unlike" in request
-            answer = request if "error" in request else await _answered(request, commands)
-            self.writer.write(await asyncio.to_thread(_line, answer))  # it may be long
+            self.is_silent = False
+            request = _parse_request(line)
+            self.is_waiting = "unlike" in request
+            answer = request if "error" in request else await _run_command(request, commands)
+            self.writer.write(await asyncio.to_thread(_encode_answer, answer))  # it may be long
             async with asyncio.timeout(REQUEST_SECONDS):
                 await self.writer.drain()
                 self.writer.close()
@@ -163,31 +163,31 @@ def _make_room(clients: Sequence[_Client], user: int | None) -> bool:
     """Whether one more of a user's can come in: nobody takes the place of another user, nor of one who has asked and
     waits for the answer.
     """
-    of_user = [client for client in clients if client.user == user]
-    if len(of_user) < MAX_CLIENTS:
+    user_clients = [client for client in clients if client.user == user]
+    if len(user_clients) < MAX_CLIENTS:
         return True
-    idle = next((client for client in of_user if client.idle), None)
-    if idle is None:
+    idle_client = next((client for client in user_clients if client.is_idle), None)
+    if idle_client is None:
         return False
-    idle.send_away()
+    idle_client.end()
     return True
 
 
-def _user(writer: asyncio.StreamWriter) -> int | None:
+def _find_user(writer: asyncio.StreamWriter) -> int | None:
     """Who is at the other end, as the kernel says (SO_PEERCRED, unix(7))."""
     connection = writer.get_extra_info("socket")
     try:
-        said = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+        credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     except OSError:
         return None
-    return int(struct.unpack("3i", said)[1])
+    return int(struct.unpack("3i", credentials)[1])
 
 
-def _line(answer: ControlAnswer) -> bytes:
+def _encode_answer(answer: ControlAnswer) -> bytes:
     return json.dumps(answer).encode() + b"\n"
 
 
-def _request(line: bytes) -> Mapping[str, Any]:
+def _parse_request(line: bytes) -> Mapping[str, Any]:
     """What a client wants, or the error that it is answered with."""
     try:
         request = json.loads(line)
@@ -196,7 +196,7 @@ def _request(line: bytes) -> Mapping[str, Any]:
     return request if isinstance(request, dict) and "error" not in request else {"error": "no JSON object"}
 
 
-async def _answered(request: Mapping[str, Any], commands: Mapping[str, CommandHandler]) -> ControlAnswer:
+async def _run_command(request: Mapping[str, Any], commands: Mapping[str, CommandHandler]) -> ControlAnswer:
     command = commands.get(str(request.get("do")))
     if command is None:
         return {"error": f"this agent cannot {escape(str(request.get('do')))}; it can {', '.join(sorted(commands))}"}

@@ -14,22 +14,24 @@ REASON_LIMIT = 120  # characters; it stands in lists, status and log lines
 
 async def drain(agent: Agent, name: str, reason: str) -> bool:
     """Take a resource, or what a name means, out of scheduling; whether that outlasts a restart."""
-    how = Drain(shorten(escape(reason), REASON_LIMIT), round(time.time(), 3))
-    before = agent.tracker.drained
+    drain_record = Drain(shorten(escape(reason), REASON_LIMIT), round(time.time(), 3))
+    previous_drains = agent.tracker.drained
     if name in agent.tracker.assembly.lists:
-        return await agent.drain(before.with_resource(name, how))
+        return await agent.drain(previous_drains.with_resource(name, drain_record))
     return await agent.drain(
-        before.with_places({device.locations[0] for _, device in find_named_devices(agent, name)}, how)
+        previous_drains.with_places(
+            {device.locations[0] for _, device in find_named_devices(agent, name)}, drain_record
+        )
     )
 
 
 async def undrain(agent: Agent, name: str) -> bool:
     """Give back a resource, or what a name means, or a place where nothing is now; whether that outlasts a restart."""
-    before = agent.tracker.drained
-    if name in before.resources:
-        return await agent.drain(before.without_resource(name))
+    previous_drains = agent.tracker.drained
+    if name in previous_drains.resources:
+        return await agent.drain(previous_drains.without_resource(name))
     places = {place for _, device in find_named_devices(agent, name) for place in device.locations}
-    return await agent.drain(before.without_places({name, *places}))
+    return await agent.drain(previous_drains.without_places({name, *places}))
 
 
 def find_named_devices(agent: Agent, name: str) -> list[ResourceDevice]:

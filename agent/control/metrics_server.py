@@ -29,26 +29,26 @@ async def serve(listen: str, collect_metrics: Callable[[], Awaitable[str]]) -> N
     if not listen:
         return
     try:
-        listening = await asyncio.to_thread(_bind, listen)
+        server_socket = await asyncio.to_thread(_bind, listen)
     except OSError as error:
         log.warning("metrics: %s cannot be used (%s): nobody is answered there", listen, error.strerror or error)
         return
     path = listen.removeprefix(_UNIX) if listen.startswith(_UNIX) else None
     inode = find_inode(path) if path else None
     try:
-        await _accept(listening, collect_metrics)
+        await _serve_clients(server_socket, collect_metrics)
     finally:
         if path and inode is not None and find_inode(path) == inode:  # else somebody else listens there by now
             with suppress(OSError):
                 os.unlink(path)
 
 
-async def _accept(listening: socket.socket, measured: Callable[[], Awaitable[str]]) -> None:
+async def _serve_clients(server_socket: socket.socket, measured: Callable[[], Awaitable[str]]) -> None:
     """Answer every client, `MOST` at a time, until cancelled."""
     clients: set[asyncio.Task[None]] = set()
     async with asyncio.TaskGroup() as tasks:
 
-        def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        def accept_client(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             if len(clients) >= MAX_CLIENTS:
                 writer.close()
                 return
@@ -58,8 +58,8 @@ async def _accept(listening: socket.socket, measured: Callable[[], Awaitable[str
             # What it has not taken by then it does not get: a close would wait for it. Of one that has not begun, too.
             client.add_done_callback(lambda _: writer.transport.abort())
 
-        start = asyncio.start_unix_server if listening.family is socket.AF_UNIX else asyncio.start_server
-        server = await start(connected, sock=listening, limit=_LIMIT)
+        start = asyncio.start_unix_server if server_socket.family is socket.AF_UNIX else asyncio.start_server
+        server = await start(accept_client, sock=server_socket, limit=_LIMIT)
         try:
             await asyncio.get_running_loop().create_future()
         finally:
@@ -87,14 +87,14 @@ def _bind(listen: str) -> socket.socket:
             other.connect(path)
         except ConnectionRefusedError:
             os.unlink(path)
-    listening = socket.socket(socket.AF_UNIX)
+    server_socket = socket.socket(socket.AF_UNIX)
     try:
-        listening.bind(path)
-        listening.listen()
+        server_socket.bind(path)
+        server_socket.listen()
     except BaseException:
-        listening.close()
+        server_socket.close()
         raise
-    return listening
+    return server_socket
 
 
 async def _answer(
@@ -103,7 +103,7 @@ async def _answer(
     try:
         async with asyncio.timeout(REQUEST_SECONDS):
             request = await reader.readuntil(b"\r\n\r\n")
-        writer.write(await _answered(request.split(b"\r\n", 1)[0], measured))
+        writer.write(await _handle_request(request.split(b"\r\n", 1)[0], measured))
         async with asyncio.timeout(REQUEST_SECONDS):
             await writer.drain()
             writer.close()
@@ -112,23 +112,23 @@ async def _answer(
         return  # a client that went away, says nothing, or too much, or does not take its answer
 
 
-async def _answered(line: bytes, measured: Callable[[], Awaitable[str]]) -> bytes:
+async def _handle_request(line: bytes, measured: Callable[[], Awaitable[str]]) -> bytes:
     match line.split(b" "):
         case [b"GET" | b"HEAD" as method, path, version] if version.startswith(b"HTTP/1."):
             if path.partition(b"?")[0] != b"/metrics":
-                return _said("404 Not Found", b"/metrics is here, and nothing else\n", head=method == b"HEAD")
+                return _build_response("404 Not Found", b"/metrics is here, and nothing else\n", head=method == b"HEAD")
             try:
                 text = await measured()
             except Exception:  # what is shown may be wrong: that is no reason to end what is served
                 log.exception("metrics: a defect")
-                return _said("500 Internal Server Error", b"a defect; the agent's log has it\n")
-            return _said("200 OK", text.encode(), head=method == b"HEAD")
+                return _build_response("500 Internal Server Error", b"a defect; the agent's log has it\n")
+            return _build_response("200 OK", text.encode(), head=method == b"HEAD")
         case [_, _, version] if version.startswith(b"HTTP/1."):
-            return _said("405 Method Not Allowed", b"GET and HEAD are answered\n")
-    return _said("400 Bad Request", b"no HTTP/1\n")
+            return _build_response("405 Method Not Allowed", b"GET and HEAD are answered\n")
+    return _build_response("400 Bad Request", b"no HTTP/1\n")
 
 
-def _said(status: str, body: bytes, *, head: bool = False) -> bytes:
+def _build_response(status: str, body: bytes, *, head: bool = False) -> bytes:
     kind = CONTENT_TYPE if status.startswith("200") else "text/plain; charset=utf-8"
     fields = f"Content-Type: {kind}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n"
     return f"HTTP/1.1 {status}\r\n{fields}\r\n".encode() + (b"" if head else body)

@@ -19,9 +19,9 @@ ANSWER_SECONDS = 1.0  # so long it may take, before what it said last is told wi
 
 async def collect_metrics(agent: Agent) -> str:
     """The metrics of the agent now, as text."""
-    moment = await take_snapshot(agent)
+    snapshot = await take_snapshot(agent)
     shown = SeriesOptions(agent.settings.metrics.max_devices, agent.settings.metrics.pods)
-    return await asyncio.to_thread(format_metrics, moment, agent.tracker.tally, platform.python_version(), shown)
+    return await asyncio.to_thread(format_metrics, snapshot, agent.tracker.tally, platform.python_version(), shown)
 
 
 async def take_snapshot(agent: Agent) -> AgentSnapshot:

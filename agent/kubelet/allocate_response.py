@@ -41,7 +41,7 @@ def encode_allocate_response(grants: Sequence[Grant]) -> EncodedAllocateResponse
     Raises:
         Refused: a text of a grant is not Unicode, which protobuf cannot carry.
     """
-    return EncodedAllocateResponse(b"".join([_field(_FIRST, _container(grant)) for grant in grants]))
+    return EncodedAllocateResponse(b"".join([_encode_field(_FIRST, _encode_container(grant)) for grant in grants]))
 
 
 def format_allocate_response(grant: Grant) -> str:
@@ -49,28 +49,32 @@ def format_allocate_response(grant: Grant) -> str:
     return json.dumps(AllocateResponse.FromString(encode_allocate_response([grant]).wire).to_dict(casing=Casing.SNAKE))
 
 
-def _container(grant: Grant) -> bytes:
+def _encode_container(grant: Grant) -> bytes:
     """The fields of a ContainerAllocateResponse."""
     try:
         return b"".join(
             [
-                *_pairs(_FIRST, grant.env),
+                *_encode_map(_FIRST, grant.env),
                 *(
-                    _field(
+                    _encode_field(
                         _SECOND,
-                        _text(_FIRST, mount.container) + _text(_SECOND, mount.host) + _READ_ONLY * mount.read_only,
+                        _encode_text(_FIRST, mount.container)
+                        + _encode_text(_SECOND, mount.host)
+                        + _READ_ONLY * mount.read_only,
                     )
                     for mount in grant.mounts
                 ),
                 *(
-                    _field(
+                    _encode_field(
                         _THIRD,
-                        _text(_FIRST, node.container) + _text(_SECOND, node.host) + _text(_THIRD, node.permissions),
+                        _encode_text(_FIRST, node.container)
+                        + _encode_text(_SECOND, node.host)
+                        + _encode_text(_THIRD, node.permissions),
                     )
                     for node in grant.nodes
                 ),
-                *_pairs(_FOURTH, grant.annotations),
-                *(_field(_FIFTH, _text(_FIRST, name)) for name in grant.cdi),
+                *_encode_map(_FOURTH, grant.annotations),
+                *(_encode_field(_FIFTH, _encode_text(_FIRST, name)) for name in grant.cdi),
             ]
         )
     except UnicodeEncodeError as error:
@@ -78,15 +82,18 @@ def _container(grant: Grant) -> bytes:
         raise GrantRefusedError(RefusalCause.CONFLICT, text) from None
 
 
-def _pairs(tag: bytes, texts: Mapping[str, str]) -> list[bytes]:
+def _encode_map(tag: bytes, texts: Mapping[str, str]) -> list[bytes]:
     """A map of texts: a message of key and value for each, even of empty ones."""
-    return [_field(tag, _field(_FIRST, key.encode()) + _field(_SECOND, text.encode())) for key, text in texts.items()]
+    return [
+        _encode_field(tag, _encode_field(_FIRST, key.encode()) + _encode_field(_SECOND, text.encode()))
+        for key, text in texts.items()
+    ]
 
 
-def _text(tag: bytes, text: str) -> bytes:
+def _encode_text(tag: bytes, text: str) -> bytes:
     """A text field; an empty one is left out."""
-    return _field(tag, text.encode()) if text else b""
+    return _encode_field(tag, text.encode()) if text else b""
 
 
-def _field(tag: bytes, body: bytes) -> bytes:
+def _encode_field(tag: bytes, body: bytes) -> bytes:
     return b"".join((tag, encode_varint(len(body)), body))

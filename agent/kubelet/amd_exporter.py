@@ -13,8 +13,8 @@ from agent.core.language.value import ValueType, parse_kernel_text
 from agent.kubelet.grpc_channel import LimitedChannel
 
 _LIST = "/metricssvc.MetricsService/List"
-_SHOWN = 40  # characters of what it says
-_SAYS = {
+_TEXT_LIMIT = 40  # characters of what it says
+_RESULTS = {
     "healthy": QueryResult(QueryStatus.HEALTHY),
     "unhealthy": QueryResult(QueryStatus.UNHEALTHY, "the exporter says unhealthy"),
     "unknown": QueryResult(QueryStatus.UNKNOWN, "the exporter says unknown"),
@@ -27,12 +27,14 @@ async def query_exporter(channel: LimitedChannel, service: SocketQuery) -> Async
     async with asyncio.timeout(service.timeout), channel.request(_LIST, Cardinality.UNARY_UNARY, bytes, bytes) as call:
         await call.send_message(b"", end=True)
         message = await call.recv_message()
-    said = await asyncio.to_thread(_said, message or b"", service.device_name)  # in many parts it takes its time
-    nothing = QueryResult(QueryStatus.UNKNOWN, f"the exporter does not list {service.device_name}")
-    yield min(said, key=lambda answer: _WORST.index(answer.status), default=nothing)
+    results = await asyncio.to_thread(
+        _parse_results, message or b"", service.device_name
+    )  # in many parts it takes its time
+    unlisted = QueryResult(QueryStatus.UNKNOWN, f"the exporter does not list {service.device_name}")
+    yield min(results, key=lambda result: _WORST.index(result.status), default=unlisted)
 
 
-def _said(message: bytes, of: str) -> list[QueryResult]:
+def _parse_results(message: bytes, gpu_name: str) -> list[QueryResult]:
     """What it says of each that has this name: one that is cut into partitions may be listed more than once.
 
     Raises:
@@ -40,12 +42,12 @@ def _said(message: bytes, of: str) -> list[QueryResult]:
     """
     from agent.kubelet.messages.metricssvc import GpuStateResponse  # the first lists need not wait for it
 
-    names = {of.lower(), parse_kernel_text(ValueType.PCI, of)}
+    names = {gpu_name.lower(), parse_kernel_text(ValueType.PCI, gpu_name)}
     try:
         return [
-            _SAYS.get(
+            _RESULTS.get(
                 gpu.health.lower(),
-                QueryResult(QueryStatus.UNKNOWN, f"the exporter says {escape(shorten(gpu.health, _SHOWN))}"),
+                QueryResult(QueryStatus.UNKNOWN, f"the exporter says {escape(shorten(gpu.health, _TEXT_LIMIT))}"),
             )
             for gpu in GpuStateResponse.parse(message).gpu_state
             if not names.isdisjoint(

@@ -42,7 +42,7 @@ _H2 = H2Configuration(  # the authority is not looked at: kubelets send three ki
 log = logging.getLogger(__name__)
 
 
-class _Bounded(Buffer):
+class _LimitedBuffer(Buffer):
     """What a peer sent of one stream. The length prefix of a message is believed only up to the limit."""
 
     async def read(self, size: int) -> bytes:
@@ -54,8 +54,8 @@ class _Bounded(Buffer):
 class Calls(AbstractHandler):
     """The calls in progress on one connection, each a task."""
 
-    def __init__(self, served: dict[str, Handler]) -> None:
-        self._served = served
+    def __init__(self, handlers: dict[str, Handler]) -> None:
+        self._handlers = handlers
         self._loop = asyncio.get_running_loop()
         self._tasks: dict[Stream, asyncio.Task[None]] = {}
 
@@ -67,10 +67,10 @@ class Calls(AbstractHandler):
     def accept(self, stream: Stream, headers: list[tuple[str, str]], release_stream: Callable[[], None]) -> None:
         """Begin a call."""
         assert stream.id is not None  # noqa: S101  a stream that came has a number
-        stream.buffer = _Bounded(partial(stream.connection.ack, stream.id))
-        call = request_handler(self._served, stream, headers, _CODEC, None, _EVENTS, release_stream)
+        stream.buffer = _LimitedBuffer(partial(stream.connection.ack, stream.id))
+        call = request_handler(self._handlers, stream, headers, _CODEC, None, _EVENTS, release_stream)
         task = self._tasks[stream] = self._loop.create_task(call)
-        task.add_done_callback(partial(self._ended, stream, release_stream))
+        task.add_done_callback(partial(self._finish_call, stream, release_stream))
 
     def cancel(self, stream: Stream) -> None:
         """The peer gave a call up."""
@@ -82,7 +82,7 @@ class Calls(AbstractHandler):
         for task in self._tasks.values():
             task.cancel()
 
-    def _ended(self, stream: Stream, release_stream: Callable[[], None], _task: asyncio.Task[None]) -> None:
+    def _finish_call(self, stream: Stream, release_stream: Callable[[], None], _task: asyncio.Task[None]) -> None:
         del self._tasks[stream]
         try:
             release_stream()
@@ -96,26 +96,28 @@ class Connection(H2Protocol):
     lost: done when the connection is gone.
     """
 
-    def __init__(self, served: dict[str, Handler], present: set[Connection], ended: asyncio.Event) -> None:
+    def __init__(
+        self, handlers: dict[str, Handler], open_connections: set[Connection], endpoint_ended: asyncio.Event
+    ) -> None:
         """`present`: the connections of the endpoint, kept by each of them; `ended`: set when it takes no more."""
-        self.calls = Calls(served)
+        self.calls = Calls(handlers)
         super().__init__(self.calls, _CONFIGURATION, _H2)
         self.closed_future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._present = present
-        self._ended = ended
+        self._open_connections = open_connections
+        self._endpoint_ended = endpoint_ended
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A peer connected."""
-        if self._ended.is_set():  # it was accepted before that, and made only now
+        if self._endpoint_ended.is_set():  # it was accepted before that, and made only now
             cast("asyncio.Transport", transport).abort()
             return
-        if len(self._present) >= CONNECTION_LIMIT:
+        if len(self._open_connections) >= CONNECTION_LIMIT:
             cast("asyncio.Transport", transport).abort()
             return
         self._transport = cast("asyncio.Transport", transport)  # a stream socket's; uvloop's is no subclass
-        self._present.add(self)
-        if len(self._present) == CONNECTION_LIMIT:
+        self._open_connections.add(self)
+        if len(self._open_connections) == CONNECTION_LIMIT:
             log.warning("%d connections to one of our sockets are open: more are closed at once", CONNECTION_LIMIT)
         super().connection_made(cast("asyncio.Transport", BufferedTransport(self._transport)))
         # Frames of unknown kinds are to be ignored (RFC 9113 §5.5); grpclib raises.
@@ -134,7 +136,7 @@ class Connection(H2Protocol):
     def connection_lost(self, exc: BaseException | None) -> None:
         """The peer is gone, or was closed."""
         if self._transport is not None:
-            self._present.discard(self)
+            self._open_connections.discard(self)
             super().connection_lost(exc)
         self.closed_future.set_result(None)
 
@@ -153,11 +155,11 @@ def _ignore(_event: object) -> None:
     pass
 
 
-def _debugging(record: logging.LogRecord) -> bool:
+def _is_debug_enabled(record: logging.LogRecord) -> bool:
     return logging.getLogger(record.name).isEnabledFor(logging.DEBUG)
 
 
 def silence_grpclib() -> None:
     """Keep what grpclib logs of peers, tracebacks and all, to whoever debugs: defects of ours never get that far."""
     for name in ("grpclib.server", "grpclib.protocol"):
-        logging.getLogger(name).addFilter(_debugging)
+        logging.getLogger(name).addFilter(_is_debug_enabled)

@@ -26,11 +26,11 @@ class Endpoint:
     """One socket that listens, and the one plugin behind it. Made by `serve`; never used again once ended."""
 
     def __init__(
-        self, file: SocketFile, plugin: Plugin, options: PluginOptions, watched: PluginInfoService | None
+        self, file: SocketFile, plugin: Plugin, options: PluginOptions, info_service: PluginInfoService | None
     ) -> None:
         self._file = file
         self._plugin = plugin
-        self._watched = watched
+        self._info_service = info_service
         self._connections: set[Connection] = set()
         self._ended = asyncio.Event()
         self._server: asyncio.AbstractServer | None = None
@@ -69,9 +69,9 @@ class Endpoint:
         """
         silence_grpclib()
         plugin = Plugin(resource, registry, grants, on_defect, options=options, encoder=encoder or ListEncoder())
-        watched = PluginInfoService(resource) if is_watched else None
+        info_service = PluginInfoService(resource) if is_watched else None
         file = SocketFile(directory, format_socket_name(resource, generation), hidden=is_watched)
-        endpoint = cls(file, plugin, options, watched)
+        endpoint = cls(file, plugin, options, info_service)
         try:
             await endpoint._listen(on_defect)
             yield endpoint
@@ -79,7 +79,7 @@ class Endpoint:
             try:
                 await endpoint.end()
             finally:
-                endpoint._drop()
+                endpoint._release()
 
     @property
     def name(self) -> str:
@@ -111,10 +111,10 @@ class Endpoint:
 
     async def wait_for_verdict(self) -> tuple[bool, str]:
         """The plugin watcher's next verdict: whether it registered us, and why not. Never, without a watcher."""
-        if self._watched is None:
+        if self._info_service is None:
             await asyncio.get_running_loop().create_future()
-        assert self._watched is not None  # noqa: S101  nobody comes here without one
-        return await self._watched.wait_for_verdict()
+        assert self._info_service is not None  # noqa: S101  nobody comes here without one
+        return await self._info_service.wait_for_verdict()
 
     async def wait_until_ready(self) -> None:
         """Dial ourselves through the file, as the kubelet will: Register must not come before this works (#1).
@@ -139,35 +139,37 @@ class Endpoint:
         is left is closed, and what does not close is torn down.
         """
         loop = asyncio.get_running_loop()
-        latest = loop.time() + max(0.0, timeout_s - 2 * ABORT_SECONDS)
+        deadline = loop.time() + max(0.0, timeout_s - 2 * ABORT_SECONDS)
         if self._server is not None:
             self._server.close()
-        told = (
+        streaming = (
             {connection for connection in self._connections if connection.calls.tasks} if self.stream_count else set()
         )
         self._plugin.streams.end()
-        await _done((task for connection in self._connections for task in connection.calls.tasks), latest)
-        soon = min(latest, loop.time() + KUBELET_SECONDS)
-        await _done((connection.closed_future for connection in told), soon)
-        left = set(self._connections)
-        tasks = [task for connection in left for task in connection.calls.tasks]
-        for connection in left:
+        await _wait_until_done((task for connection in self._connections for task in connection.calls.tasks), deadline)
+        close_deadline = min(deadline, loop.time() + KUBELET_SECONDS)
+        await _wait_until_done((connection.closed_future for connection in streaming), close_deadline)
+        remaining = set(self._connections)
+        tasks = [task for connection in remaining for task in connection.calls.tasks]
+        for connection in remaining:
             connection.close()
-        await _done((connection.closed_future for connection in left), loop.time() + ABORT_SECONDS)
-        for connection in left:
+        await _wait_until_done((connection.closed_future for connection in remaining), loop.time() + ABORT_SECONDS)
+        for connection in remaining:
             connection.abort()
-        await _done((*tasks, *(connection.closed_future for connection in left)), loop.time() + ABORT_SECONDS)
+        await _wait_until_done(
+            (*tasks, *(connection.closed_future for connection in remaining)), loop.time() + ABORT_SECONDS
+        )
 
-    async def _listen(self, unexpected: DefectHandler) -> None:
-        served = dict(map_calls(self._plugin, unexpected))
-        if self._watched is not None:
-            served.update(map_calls(self._watched, unexpected))
+    async def _listen(self, on_defect: DefectHandler) -> None:
+        handlers = dict(map_calls(self._plugin, on_defect))
+        if self._info_service is not None:
+            handlers.update(map_calls(self._info_service, on_defect))
         self._server = await asyncio.get_running_loop().create_unix_server(
-            lambda: Connection(served, self._connections, self._ended), sock=self._file.socket, backlog=BACKLOG
+            lambda: Connection(handlers, self._connections, self._ended), sock=self._file.socket, backlog=BACKLOG
         )
         self._file.show()
 
-    def _drop(self) -> None:
+    def _release(self) -> None:
         """Let go of everything at once, whatever state it is in."""
         self._ended.set()
         if self._server is not None:
@@ -182,8 +184,8 @@ class Endpoint:
 EndpointFactory: TypeAlias = Callable[[], AbstractAsyncContextManager[Endpoint]]  # makes a fresh one
 
 
-async def _done(waited: Iterable[asyncio.Future[Any]], latest: float) -> None:
+async def _wait_until_done(waits: Iterable[asyncio.Future[Any]], deadline: float) -> None:
     """Wait until all are done, but no longer than to that moment of the loop's clock."""
-    futures = set(waited)
+    futures = set(waits)
     if futures:
-        await asyncio.wait(futures, timeout=max(0.0, latest - asyncio.get_running_loop().time()))
+        await asyncio.wait(futures, timeout=max(0.0, deadline - asyncio.get_running_loop().time()))

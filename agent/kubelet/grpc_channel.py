@@ -79,23 +79,23 @@ class LimitedChannel(Channel):
         config = Configuration(http2_connection_window_size=window, http2_stream_window_size=window)
         super().__init__(path=path, codec=RawCodec(), config=config)
         self.is_flooded = False
-        self._limit = self._room = limit
+        self._limit = self._remaining = limit
 
     def reset_limit(self) -> None:
         """A message was read: there is room for another."""
-        self._room = self._limit
+        self._remaining = self._limit
 
     def take_room(self, size: int) -> bool:
         """Whether so many bytes more may come."""
-        self._room -= size
-        self.is_flooded = self.is_flooded or self._room < 0
+        self._remaining -= size
+        self.is_flooded = self.is_flooded or self._remaining < 0
         return not self.is_flooded
 
     def _protocol_factory(self) -> H2Protocol:
-        return _Wary(self)
+        return _LimitedProtocol(self)
 
 
-class _Wary(H2Protocol):
+class _LimitedProtocol(H2Protocol):
     """The connection of a `Wary` channel."""
 
     def __init__(self, channel: LimitedChannel) -> None:

@@ -17,11 +17,11 @@ from agent.core.entry.query import QueryResult, QueryStatus, SocketQuery
 from agent.kubelet.grpc_channel import LimitedChannel
 
 _WATCH, _CHECK = "/grpc.health.v1.Health/Watch", "/grpc.health.v1.Health/Check"
-_BREATH = 0.02  # seconds between two answers: who floods is read slowly, and then has to wait
+_PAUSE_SECONDS = 0.02  # seconds between two answers: who floods is read slowly, and then has to wait
 _SERVICE = 0x0A  # the tag of HealthCheckRequest.service, a string; without it the server as a whole is asked for
 _STATUS = 0x08  # the tag of HealthCheckResponse.status, a varint
 _SHORT = 0x7F  # what a length of one byte can say
-_SAYS = {
+_RESULTS = {
     0: QueryResult(QueryStatus.UNKNOWN, "the service says UNKNOWN"),
     1: QueryResult(QueryStatus.HEALTHY),
     2: QueryResult(QueryStatus.UNHEALTHY, "the service says NOT_SERVING"),
@@ -31,31 +31,31 @@ _SAYS = {
 
 async def query_health(channel: LimitedChannel, service: SocketQuery) -> AsyncGenerator[QueryResult, None]:
     """What it says, and what it says instead until it is time to ask again."""
-    heard = False
+    has_result = False
     try:
-        async with aclosing(_watched(channel, service)) as said:
-            async for answer in said:
-                heard = True
-                yield answer
+        async with aclosing(_watch(channel, service)) as results:
+            async for result in results:
+                has_result = True
+                yield result
     except GRPCError:
-        if heard:
+        if has_result:
             raise
-        yield await _checked(channel, service)  # UNIMPLEMENTED, or what servers say instead
+        yield await _check(channel, service)  # UNIMPLEMENTED, or what servers say instead
 
 
-async def _watched(channel: LimitedChannel, service: SocketQuery) -> AsyncGenerator[QueryResult, None]:
+async def _watch(channel: LimitedChannel, service: SocketQuery) -> AsyncGenerator[QueryResult, None]:
     """All that it says while it is watched."""
-    until = asyncio.get_running_loop().time() + service.interval
+    deadline = asyncio.get_running_loop().time() + service.interval
     async with channel.request(_WATCH, Cardinality.UNARY_STREAM, bytes, bytes) as stream:
         async with asyncio.timeout(service.timeout):
-            await stream.send_message(_request(service.device_name), end=True)
+            await stream.send_message(_encode_request(service.device_name), end=True)
             message = await stream.recv_message()
         while message is not None:
-            yield _says(message)
+            yield _parse_response(message)
             channel.reset_limit()
-            await asyncio.sleep(_BREATH)
+            await asyncio.sleep(_PAUSE_SECONDS)
             try:
-                async with asyncio.timeout_at(until):
+                async with asyncio.timeout_at(deadline):
                     message = await stream.recv_message()
             except TimeoutError:
                 await stream.cancel()
@@ -65,23 +65,23 @@ async def _watched(channel: LimitedChannel, service: SocketQuery) -> AsyncGenera
     yield QueryResult(QueryStatus.UNKNOWN, f"{service.path}: it ended the call")
 
 
-async def _checked(channel: LimitedChannel, service: SocketQuery) -> QueryResult:
+async def _check(channel: LimitedChannel, service: SocketQuery) -> QueryResult:
     """What it says when it is asked once."""
     async with asyncio.timeout(service.timeout), channel.request(_CHECK, Cardinality.UNARY_UNARY, bytes, bytes) as call:
-        await call.send_message(_request(service.device_name), end=True)
+        await call.send_message(_encode_request(service.device_name), end=True)
         message = await call.recv_message()
-    return _says(message or b"")
+    return _parse_response(message or b"")
 
 
-def _says(message: bytes) -> QueryResult:
+def _parse_response(message: bytes) -> QueryResult:
     """What a HealthCheckResponse says. Its one field has one byte, for there are four statuses."""
     status = message[1] if len(message) == 2 and message[0] == _STATUS else 0 if not message else -1
-    return _SAYS.get(status, QueryResult(QueryStatus.UNKNOWN, "the service answers what is no status"))
+    return _RESULTS.get(status, QueryResult(QueryStatus.UNKNOWN, "the service answers what is no status"))
 
 
-def _request(of: str) -> bytes:
+def _encode_request(service_name: str) -> bytes:
     """A HealthCheckRequest for a service by name."""
-    name = of.encode()
+    name = service_name.encode()
     if not name:
         return b""
     size = bytes([len(name)]) if len(name) <= _SHORT else bytes([len(name) & _SHORT | 0x80, len(name) >> 7])

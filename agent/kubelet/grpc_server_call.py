@@ -53,7 +53,7 @@ class Request:
 def map_calls(servicer: Servicer, on_defect: DefectHandler) -> Mapping[str, Handler]:
     """The calls of a service by path, each with its errors mapped. `unexpected` is told of every defect."""
     return {
-        path: call._replace(func=partial(_answer, call.func, on_defect))
+        path: call._replace(func=partial(_handle_call, call.func, on_defect))
         for path, call in servicer.__mapping__().items()
     }
 
@@ -63,18 +63,18 @@ def make_internal_error(error: Exception) -> GRPCError:
     return GRPCError(Status.INTERNAL, format_error_text(f"internal error: {type(error).__name__}: {error}"))
 
 
-async def _answer(answer: Callable[[Any], Any], unexpected: DefectHandler, stream: Stream[Any, Any]) -> None:
-    request = Request(stream, await _message(stream))
+async def _handle_call(handle: Callable[[Any], Any], on_defect: DefectHandler, stream: Stream[Any, Any]) -> None:
+    request = Request(stream, await _receive_request(stream))
     try:
-        await answer(request)
+        await handle(request)
     except (GRPCError, StreamTerminatedError):
         raise
     except Exception as error:
-        unexpected(error)
+        on_defect(error)
         raise make_internal_error(error) from error
 
 
-async def _message(stream: Stream[Any, Any]) -> object:
+async def _receive_request(stream: Stream[Any, Any]) -> object:
     """The request.
 
     Raises:

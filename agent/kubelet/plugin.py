@@ -77,8 +77,8 @@ class Plugin(DevicePluginBase):
         """`clock` and `pause` are for the pacing of lists alone."""
         self._resource = resource
         self._registry = registry
-        self._granting = grants
-        self._unexpected = on_defect
+        self._grants = grants
+        self._on_defect = on_defect
         self._options = options
         self._encoder = encoder
         self._clock = clock
@@ -93,71 +93,71 @@ class Plugin(DevicePluginBase):
     async def list_and_watch(self, message: Empty) -> AsyncIterator[ListAndWatchResponse]:
         """The list at once, even an empty one, then the newest whenever the kubelet would see a difference."""
         del message
-        pace = RateLimit()
+        rate_limit = RateLimit()
         sent: EncodedList | None = None
         with self._registry.follow(self._resource) as follower:
             while True:
-                snapshot = await follower.wait_for_list()
-                ready = self._encoder.encode(snapshot)
+                device_list = await follower.wait_for_list()
+                message_bytes = self._encoder.encode(device_list)
                 size = None
-                if sent is None or ready.wire != sent.wire:
-                    seconds = pace.wait(self._clock())
+                if sent is None or message_bytes.wire != sent.wire:
+                    seconds = rate_limit.wait(self._clock())
                     if seconds:
                         await self._pause(seconds)
                         continue  # with what is newest then, which may be what was sent
-                    pace = pace.sent(self._clock())
-                    yield ready
-                    sent = ready
-                    size = len(ready.wire)
-                follower.mark_sent(snapshot, size)
+                    rate_limit = rate_limit.sent(self._clock())
+                    yield message_bytes
+                    sent = message_bytes
+                    size = len(message_bytes.wire)
+                follower.mark_sent(device_list, size)
 
     async def get_preferred_allocation(self, message: PreferredAllocationRequest) -> PreferredAllocationResponse:
         """Never fails: an error would fail the pod, an empty answer leaves the choice to the kubelet."""
         return PreferredAllocationResponse(
-            container_responses=[self._preferred(request) for request in message.container_requests]
+            container_responses=[self._prefer(request) for request in message.container_requests]
         )
 
     async def allocate(self, message: AllocateRequest) -> AllocateResponse:
         """One answer for each container asked for, in that order, or an error for all."""
         # An empty answer would cost the kubelet the devices until some pod goes.
-        if not message.container_requests or not all(asked.devices_ids for asked in message.container_requests):
+        if not message.container_requests or not all(request.devices_ids for request in message.container_requests):
             raise GRPCError(Status.INVALID_ARGUMENT, format_error_text(f"{self._resource}: no device is asked for"))
         try:
             return encode_allocate_response(
                 [
-                    await self._granting.allocate(self._resource, asked.devices_ids)
-                    for asked in message.container_requests
+                    await self._grants.allocate(self._resource, request.devices_ids)
+                    for request in message.container_requests
                 ]
             )
-        except GrantRefusedError as refused:
-            error = make_refusal(refused)
-            log.warning("refused: %s", error.message, extra=self._refused(error, refused))
+        except GrantRefusedError as refusal:
+            error = make_refusal(refusal)
+            log.warning("refused: %s", error.message, extra=self._build_log_fields(error, refusal))
             raise error from None
 
     async def pre_start_container(self, message: PreStartContainerRequest) -> PreStartContainerResponse:
         """An error keeps the container from starting; the kubelet tries again, ever more rarely."""
         try:
-            await self._granting.start(self._resource, message.devices_ids)
-        except GrantRefusedError as refused:
-            error = make_refusal(refused)
-            log.warning("not started: %s", error.message, extra=self._refused(error, refused))
+            await self._grants.start(self._resource, message.devices_ids)
+        except GrantRefusedError as refusal:
+            error = make_refusal(refusal)
+            log.warning("not started: %s", error.message, extra=self._build_log_fields(error, refusal))
             raise error from None
         return PreStartContainerResponse()
 
-    def _refused(self, error: GRPCError, refused: GrantRefusedError) -> dict[str, dict[str, str]]:
+    def _build_log_fields(self, error: GRPCError, refusal: GrantRefusedError) -> dict[str, dict[str, str]]:
         """The fields of a log line that says why a container does not get its devices."""
-        return fields(MessageId.GRANT_REFUSED, resource=self._resource, reason=error.message, cause=refused.cause.value)
+        return fields(MessageId.GRANT_REFUSED, resource=self._resource, reason=error.message, cause=refusal.cause.value)
 
-    def _preferred(self, request: ContainerPreferredAllocationRequest) -> ContainerPreferredAllocationResponse:
+    def _prefer(self, request: ContainerPreferredAllocationRequest) -> ContainerPreferredAllocationResponse:
         try:
-            ids = self._granting.prefer(
+            ids = self._grants.prefer(
                 self._resource,
                 request.available_deviceIDs,
                 request.must_include_deviceIDs,
                 request.allocation_size,
             )
         except Exception as error:  # noqa: BLE001  a defect must not fail the pod as well
-            self._unexpected(error)
+            self._on_defect(error)
             ids = ()
         return ContainerPreferredAllocationResponse(device_i_ds=list(ids))
 

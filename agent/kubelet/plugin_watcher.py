@@ -23,12 +23,12 @@ class PluginInfoService(RegistrationBase):
     def __init__(self, resource: str) -> None:
         self._resource = resource
         self.verdict: tuple[bool, str] | None = None
-        self._unread = asyncio.Event()
+        self._verdict_arrived = asyncio.Event()
 
     async def wait_for_verdict(self) -> tuple[bool, str]:
         """The newest verdict, as soon as there is one that was not returned yet. For one waiter."""
-        await self._unread.wait()
-        self._unread.clear()
+        await self._verdict_arrived.wait()
+        self._verdict_arrived.clear()
         assert self.verdict is not None  # noqa: S101  set before the event
         return self.verdict
 
@@ -40,5 +40,5 @@ class PluginInfoService(RegistrationBase):
     async def notify_registration_status(self, message: RegistrationStatus) -> RegistrationStatusResponse:
         """The kubelet's verdict; never an error, which would undo a registration from 1.36 on."""
         self.verdict = (message.plugin_registered, format_error_text(message.error))
-        self._unread.set()
+        self._verdict_arrived.set()
         return RegistrationStatusResponse()

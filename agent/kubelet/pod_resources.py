@@ -16,7 +16,7 @@ from agent.kubelet.wire import format_error_text
 if TYPE_CHECKING:
     from agent.kubelet.messages.v1 import ListPodResourcesResponse
 
-_PASSING = frozenset(
+_TRANSIENT = frozenset(
     {Status.RESOURCE_EXHAUSTED, Status.UNAVAILABLE, Status.ABORTED, Status.DEADLINE_EXCEEDED, Status.UNKNOWN}
 )
 
@@ -46,7 +46,7 @@ async def list_holders(socket: str, timeout_s: float) -> Mapping[tuple[str, str]
         return index_holders(answer)
     except GRPCError as error:
         text = format_error_text(f"{error.status.name}: {error.message or 'no text'}")
-        raise PodResourcesUnavailable(text, can_retry=error.status in _PASSING) from error
+        raise PodResourcesUnavailable(text, can_retry=error.status in _TRANSIENT) from error
     except TimeoutError:
         raise PodResourcesUnavailable(f"no answer within {timeout_s:g} s", can_retry=True) from None
     except StreamTerminatedError as error:
@@ -60,11 +60,11 @@ async def list_holders(socket: str, timeout_s: float) -> Mapping[tuple[str, str]
 
 def index_holders(answer: ListPodResourcesResponse) -> Mapping[tuple[str, str], tuple[Holder, ...]]:
     """The answer by device. The kubelet repeats a device for each NUMA node it is on."""
-    found: dict[tuple[str, str], dict[Holder, None]] = {}
+    holders: dict[tuple[str, str], dict[Holder, None]] = {}
     for pod in answer.pod_resources:
         for container in pod.containers:
             holder = Holder(pod.namespace, pod.name, container.name)
             for devices in container.devices:
                 for id in devices.device_ids:  # noqa: A001  the API's own word
-                    found.setdefault((devices.resource_name, id), {})[holder] = None
-    return {device: tuple(by) for device, by in found.items()}
+                    holders.setdefault((devices.resource_name, id), {})[holder] = None
+    return {device: tuple(device_holders) for device, device_holders in holders.items()}

@@ -16,19 +16,19 @@ PREFIX = "device-agent-"
 PATH_LIMIT = 107  # bytes of a Unix socket's path (sun_path, with its closing zero, has 108)
 MODE = 0o600
 
-_OWN = re.compile(rf"\.?{PREFIX}[0-9a-f]{{10}}-[0-9a-z]+\.sock")
+_OWN_NAME = re.compile(rf"\.?{PREFIX}[0-9a-f]{{10}}-[0-9a-z]+\.sock")
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
-_last = 0
+_last_generation = 0
 
 
 def make_generation() -> str:
     """A short token never given before, in this life or an earlier one."""
-    global _last  # noqa: PLW0603  the whole process shares one count
-    _last = max(_last + 1, time.time_ns() // 1000)
+    global _last_generation  # noqa: PLW0603  the whole process shares one count
+    _last_generation = max(_last_generation + 1, time.time_ns() // 1000)
     digits = []
-    left = _last
-    while left:
-        left, digit = divmod(left, 36)
+    remaining = _last_generation
+    while remaining:
+        remaining, digit = divmod(remaining, 36)
         digits.append(_DIGITS[digit])
     return "".join(reversed(digits))
 
@@ -54,35 +54,35 @@ class SocketFile:
         """
         self.name = name
         self.path = os.path.join(directory, name)
-        self._at = os.path.join(directory, f".{name}") if hidden else self.path
-        if len(os.fsencode(self._at)) > PATH_LIMIT:
-            raise OSError(f"{self._at}: longer than the {PATH_LIMIT} bytes that a socket's path may have")
+        self._bound_path = os.path.join(directory, f".{name}") if hidden else self.path
+        if len(os.fsencode(self._bound_path)) > PATH_LIMIT:
+            raise OSError(f"{self._bound_path}: longer than the {PATH_LIMIT} bytes that a socket's path may have")
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             # On Linux the file gets the mode of the socket; a umask would be the whole process's.
             os.fchmod(self.socket.fileno(), MODE)
-            self.socket.bind(self._at)
-            self._identity = _identity(self._at)
+            self.socket.bind(self._bound_path)
+            self._identity = _identify(self._bound_path)
         except BaseException:
             self.socket.close()
             raise
 
     def show(self) -> None:
         """Give it its name, now that it listens: the rename is what the watcher sees."""
-        if self._at != self.path:
-            os.rename(self._at, self.path)
-            self._at = self.path
+        if self._bound_path != self.path:
+            os.rename(self._bound_path, self.path)
+            self._bound_path = self.path
 
     @property
     def is_present(self) -> bool:
         """Whether the file is still there, and still this one."""
-        return self._identity is not None and _identity(self.path) == self._identity
+        return self._identity is not None and _identify(self.path) == self._identity
 
     def remove(self) -> None:
         """Unlink the file, unless it is gone or another's by now."""
-        if self._identity is not None and _identity(self._at) == self._identity:
+        if self._identity is not None and _identify(self._bound_path) == self._identity:
             with suppress(OSError):  # what stays is removed as stale by the next life
-                os.unlink(self._at)
+                os.unlink(self._bound_path)
 
 
 def remove_stale_sockets(directory: str, keep: Collection[str] = ()) -> list[str]:
@@ -97,16 +97,16 @@ def remove_stale_sockets(directory: str, keep: Collection[str] = ()) -> list[str
         return []
     for name in names:
         path = os.path.join(directory, name)
-        if name in keep or not _OWN.fullmatch(name):
+        if name in keep or not _OWN_NAME.fullmatch(name):
             continue
         with suppress(OSError):
-            if stat.S_ISSOCK(os.lstat(path).st_mode) and not _listens(path):
+            if stat.S_ISSOCK(os.lstat(path).st_mode) and not _is_listening(path):
                 os.unlink(path)
                 removed.append(name)
     return removed
 
 
-def _listens(path: str) -> bool:
+def _is_listening(path: str) -> bool:
     """Whether somebody listens at a socket."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as probe:
         try:
@@ -118,9 +118,9 @@ def _listens(path: str) -> bool:
     return True
 
 
-def _identity(path: str) -> tuple[int, int] | None:
+def _identify(path: str) -> tuple[int, int] | None:
     try:
-        found = os.lstat(path)
+        status = os.lstat(path)
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino

@@ -15,8 +15,8 @@ from agent.kubelet import amd_exporter, grpc_health
 from agent.kubelet.grpc_channel import LimitedChannel
 from agent.kubelet.wire import format_error_text
 
-_Answers = Callable[[LimitedChannel, SocketQuery], AsyncGenerator[QueryResult, None]]
-_LANGUAGES: Mapping[ServiceProtocol, _Answers] = {
+_QueryFunction = Callable[[LimitedChannel, SocketQuery], AsyncGenerator[QueryResult, None]]
+_PROTOCOLS: Mapping[ServiceProtocol, _QueryFunction] = {
     ServiceProtocol.GRPC_HEALTH: grpc_health.query_health,
     ServiceProtocol.AMD_METRICS: amd_exporter.query_exporter,
 }
@@ -26,12 +26,12 @@ _MAY_BE_MISSING = frozenset({ServiceProtocol.AMD_METRICS})  # products that not 
 
 async def query_service(service: SocketQuery) -> AsyncGenerator[QueryResult, None]:
     """What a service says, and what it says instead until it is time to ask again."""
-    answers = _LANGUAGES[service.protocol]
+    query = _PROTOCOLS[service.protocol]
     channel = LimitedChannel(service.path, _LIMIT)
     try:
-        async with _dialled(channel, service), aclosing(answers(channel, service)) as said:
-            async for answer in said:
-                yield answer
+        async with _connect(channel, service), aclosing(query(channel, service)) as results:
+            async for result in results:
+                yield result
     except TimeoutError:
         yield QueryResult(
             QueryStatus.UNKNOWN, f"{service.path}: no answer within {service.timeout:g} s", timed_out=True
@@ -40,17 +40,17 @@ async def query_service(service: SocketQuery) -> AsyncGenerator[QueryResult, Non
         text = format_error_text(f"{error.status.name}: {error.message or 'no text'}")
         yield QueryResult(QueryStatus.UNKNOWN, f"{service.path}: {text}")
     except OSError as error:
-        off = isinstance(error, FileNotFoundError) and service.protocol in _MAY_BE_MISSING
-        why = os.strerror(error.errno) if error.errno else "no connection"
-        yield QueryResult(QueryStatus.NOT_APPLICABLE if off else QueryStatus.UNKNOWN, f"{service.path}: {why}")
+        is_off = isinstance(error, FileNotFoundError) and service.protocol in _MAY_BE_MISSING
+        reason = os.strerror(error.errno) if error.errno else "no connection"
+        yield QueryResult(QueryStatus.NOT_APPLICABLE if is_off else QueryStatus.UNKNOWN, f"{service.path}: {reason}")
     except (StreamTerminatedError, ProtocolError, H2Error, RuntimeError, ValueError, AssertionError):
         # RuntimeError: uvloop's for a transport that is closed; AssertionError: grpclib's for a message that is cut.
-        why = "it says too much" if channel.is_flooded else "the connection was lost, or is none of gRPC"
-        yield QueryResult(QueryStatus.UNKNOWN, f"{service.path}: {why}")
+        reason = "it says too much" if channel.is_flooded else "the connection was lost, or is none of gRPC"
+        yield QueryResult(QueryStatus.UNKNOWN, f"{service.path}: {reason}")
 
 
 @asynccontextmanager
-async def _dialled(channel: LimitedChannel, service: SocketQuery) -> AsyncIterator[None]:
+async def _connect(channel: LimitedChannel, service: SocketQuery) -> AsyncIterator[None]:
     try:
         async with asyncio.timeout(service.timeout):
             await channel.__connect__()

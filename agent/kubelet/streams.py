@@ -12,10 +12,10 @@ class Streams:
 
     def __init__(self) -> None:
         self._calls: set[asyncio.Task[object]] = set()
-        self._some = asyncio.Event()
-        self._none = asyncio.Event()
-        self._none.set()
-        self._ever = asyncio.Event()
+        self._stream_open = asyncio.Event()
+        self._all_closed = asyncio.Event()
+        self._all_closed.set()
+        self._stream_seen = asyncio.Event()
         self.is_ending = False
 
     def __len__(self) -> int:
@@ -32,9 +32,9 @@ class Streams:
         task = asyncio.current_task()
         assert task is not None  # noqa: S101  a coroutine runs in one
         self._calls.add(task)
-        self._ever.set()
-        self._some.set()
-        self._none.clear()
+        self._stream_seen.set()
+        self._stream_open.set()
+        self._all_closed.clear()
         try:
             yield
         except asyncio.CancelledError:
@@ -44,24 +44,24 @@ class Streams:
         finally:
             self._calls.discard(task)
             if not self._calls:
-                self._some.clear()
-                self._none.set()
+                self._stream_open.clear()
+                self._all_closed.set()
 
     async def wait_for_stream(self) -> None:
         """Return when a stream is open; at once if one is."""
-        await self._some.wait()
+        await self._stream_open.wait()
 
     async def wait_for_end(self, grace: float) -> None:
         """Return when at least one stream was open and none has been for `grace` seconds.
 
         A second one may live on or follow at once: then it is not the end.
         """
-        await self._ever.wait()
+        await self._stream_seen.wait()
         while True:
-            await self._none.wait()
+            await self._all_closed.wait()
             try:
                 async with asyncio.timeout(grace):
-                    await self._some.wait()
+                    await self._stream_open.wait()
             except TimeoutError:
                 return
 

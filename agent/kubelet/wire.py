@@ -79,57 +79,61 @@ class ListEncoder:
 
     def __init__(self) -> None:
         self.encoded_count = 0
-        self._snapshot: DeviceList | None = None
+        self._device_list: DeviceList | None = None
         self._devices: tuple[Device, ...] = ()
         self._chunks: list[bytes] = []
-        self._ready = EncodedList()
+        self._message = EncodedList()
 
-    def encode(self, snapshot: DeviceList) -> EncodedList:
+    def encode(self, device_list: DeviceList) -> EncodedList:
         """The list that says that snapshot; the same object as before if the kubelet would see no difference."""
-        if snapshot is not self._snapshot:
-            self._chunks = self._renewed(snapshot.devices)
-            self._devices = snapshot.devices
-            self._snapshot = snapshot
+        if device_list is not self._device_list:
+            self._chunks = self._build_chunks(device_list.devices)
+            self._devices = device_list.devices
+            self._device_list = device_list
             wire = b"".join(self._chunks)
-            if wire != self._ready.wire:
-                self._ready = EncodedList(wire)
-        return self._ready
+            if wire != self._message.wire:
+                self._message = EncodedList(wire)
+        return self._message
 
-    def _renewed(self, devices: Sequence[Device]) -> list[bytes]:
+    def _build_chunks(self, devices: Sequence[Device]) -> list[bytes]:
         """One chunk for each device, taken from those at hand wherever possible.
 
         An unchanged device is nearly always the same object in the same place: that is looked at first.
         """
         if len(devices) == len(self._devices):
             chunks = list(self._chunks)
-            others = list(compress(count(), map(is_not, devices, self._devices)))
+            changed_positions = list(compress(count(), map(is_not, devices, self._devices)))
         else:
             chunks = [b""] * len(devices)
-            others = list(range(len(devices)))
-        known: dict[int, bytes] | None = None
-        for n in others:
+            changed_positions = list(range(len(devices)))
+        chunks_by_object: dict[int, bytes] | None = None
+        for n in changed_positions:
             device = devices[n]
-            before = self._devices[n] if n < len(self._devices) else None
-            if before is not None and before.id == device.id:
-                chunks[n] = self._chunks[n] if _same(before, device) else self._chunk(device)
+            previous_device = self._devices[n] if n < len(self._devices) else None
+            if previous_device is not None and previous_device.id == device.id:
+                chunks[n] = (
+                    self._chunks[n] if _is_equal_for_kubelet(previous_device, device) else self._encode_device(device)
+                )
                 continue
-            if known is None:  # something moved; objects of the last snapshot are alive, so ids are theirs
-                known = {id(former): chunk for former, chunk in zip(self._devices, self._chunks, strict=True)}
-            chunks[n] = known.get(id(device)) or self._chunk(device)
+            if chunks_by_object is None:  # something moved; objects of the last snapshot are alive, so ids are theirs
+                chunks_by_object = {
+                    id(former): chunk for former, chunk in zip(self._devices, self._chunks, strict=True)
+                }
+            chunks[n] = chunks_by_object.get(id(device)) or self._encode_device(device)
         return chunks
 
-    def _chunk(self, device: Device) -> bytes:
+    def _encode_device(self, device: Device) -> bytes:
         """The `devices` fields of a list that one device makes, all its shares joined."""
         self.encoded_count += 1
-        rest = _state(device.health is Health.HEALTHY, device.numa)
+        state = _encode_state(device.health is Health.HEALTHY, device.numa)
         if device.shares is None:
-            return _field(device.id, rest)
-        return b"".join([_field(share, rest) for share in device.list_ids()])
+            return _encode_entry(device.id, state)
+        return b"".join([_encode_entry(share, state) for share in device.list_ids()])
 
 
-def make_refusal(refused: GrantRefusedError) -> GRPCError:
+def make_refusal(refusal: GrantRefusedError) -> GRPCError:
     """A refusal as the kubelet reads it; its text comes out in the status of the pod."""
-    return GRPCError(_STATUS[refused.cause], format_error_text(refused.text))
+    return GRPCError(_STATUS[refusal.cause], format_error_text(refusal.text))
 
 
 def format_error_text(text: str) -> str:
@@ -137,18 +141,18 @@ def format_error_text(text: str) -> str:
     return shorten(escape(text), TEXT_LIMIT)
 
 
-def _same(one: Device, other: Device) -> bool:
+def _is_equal_for_kubelet(device: Device, other: Device) -> bool:
     """Whether the kubelet would see no difference between two devices of one id."""
     return (
-        one.health is other.health
-        and one.numa == other.numa
-        and one.shares == other.shares
-        and one.share_mark == other.share_mark
-        and one.first_share == other.first_share
+        device.health is other.health
+        and device.numa == other.numa
+        and device.shares == other.shares
+        and device.share_mark == other.share_mark
+        and device.first_share == other.first_share
     )
 
 
-def _field(id: str, state: bytes) -> bytes:  # noqa: A002  the API's own word
+def _encode_entry(id: str, state: bytes) -> bytes:  # noqa: A002  the API's own word
     """One entry of the `devices` field."""
     raw = id.encode()
     length = encode_varint(len(raw))
@@ -156,7 +160,7 @@ def _field(id: str, state: bytes) -> bytes:  # noqa: A002  the API's own word
 
 
 @lru_cache(maxsize=64)
-def _state(healthy: bool, numa: tuple[int, ...]) -> bytes:  # noqa: FBT001  a key of the cache
+def _encode_state(healthy: bool, numa: tuple[int, ...]) -> bytes:  # noqa: FBT001  a key of the cache
     """The `health` and `topology` fields; no node, no topology: "none" is not a node."""
     topology = TopologyInfo(nodes=[NumaNode(id=node) for node in numa]) if numa else None
     health = Health.HEALTHY if healthy else Health.UNHEALTHY

@@ -53,22 +53,22 @@ def find_registration_options(entry: ResourceSpec, specs: Iterable[ResourceSpec]
     return RegistrationOptions(entry.registration, has_preference=preferred, has_prestart=starts)
 
 
-class _Offer:
+class _ResourceTask:
     """What is wanted of one resource.
 
     way: how it is there. leaving: it is to end, when the kubelet has its last list.
     """
 
     def __init__(self, way: RegistrationOptions) -> None:
-        self.way = way
-        self.leaving = False
+        self.options = way
+        self.is_retiring = False
         self.encoder = ListEncoder()
         self.changed = asyncio.Event()
-        self.life: asyncio.Task[None] | None = None
+        self.task: asyncio.Task[None] | None = None
 
-    def want(self, way: RegistrationOptions, *, leaving: bool) -> None:
+    def set_options(self, way: RegistrationOptions, *, leaving: bool) -> None:
         """Want something of it; its life goes on from there."""
-        self.way, self.leaving = way, leaving
+        self.options, self.is_retiring = way, leaving
         self.changed.set()
 
 
@@ -98,111 +98,113 @@ class ResourceTasks:
         on_retired: Callable[[str], None],
     ) -> None:
         self._registry = registry
-        self._granting = grants
+        self._grants = grants
         self._status = status
         self._kubelet = kubelet
         self._watcher = watcher
-        self._claim = kubelet_lock
-        self._unexpected = on_defect
-        self._forget = on_retired
-        self._offers: dict[str, _Offer] = {}
+        self._kubelet_lock = kubelet_lock
+        self._on_defect = on_defect
+        self._on_retired = on_retired
+        self._resources: dict[str, _ResourceTask] = {}
         self._tasks: asyncio.TaskGroup | None = None
 
     @property
     def count(self) -> int:
         """How many resources are offered."""
-        return len(self._offers)
+        return len(self._resources)
 
-    async def run(self, until: asyncio.Event) -> None:
+    async def run(self, stopping: asyncio.Event) -> None:
         """Offer what is added, until that event; every stream and socket is gone when this returns."""
         async with asyncio.TaskGroup() as tasks:
             self._tasks = tasks
             try:
-                await until.wait()
+                await stopping.wait()
             finally:
                 self._tasks = None
-            for offer in self._offers.values():
-                if offer.life is not None:
-                    offer.life.cancel()
+            for resource in self._resources.values():
+                if resource.task is not None:
+                    resource.task.cancel()
 
     def add(self, options_by_name: Mapping[str, RegistrationOptions]) -> bool:
         """Offer those resources that are not offered yet, each in its way; none any more once all is to end.
 
         Whether there was one.
         """
-        before = len(self._offers)
-        for name, way in options_by_name.items():
-            if self._tasks is not None and name not in self._offers:
+        previous_count = len(self._resources)
+        for name, options in options_by_name.items():
+            if self._tasks is not None and name not in self._resources:
                 self._status.add(name)
-                offer = self._offers[name] = _Offer(way)
-                offer.life = self._tasks.create_task(self._live(name, offer), name=name)
-        return len(self._offers) > before
+                resource = self._resources[name] = _ResourceTask(options)
+                resource.task = self._tasks.create_task(self._run_resource(name, resource), name=name)
+        return len(self._resources) > previous_count
 
     def keep(self, options_by_name: Mapping[str, RegistrationOptions]) -> None:
         """Let those that are offered already stay, in these ways, even if they were about to end."""
-        for name in options_by_name.keys() & self._offers.keys():
-            self._offers[name].want(options_by_name[name], leaving=False)
+        for name in options_by_name.keys() & self._resources.keys():
+            self._resources[name].set_options(options_by_name[name], leaving=False)
 
     def retire(self, name: str) -> None:
         """End a resource when the kubelet has its last list, unless it is kept after all."""
-        offer = self._offers.get(name)
-        if offer is None:
-            self._forget(name)
+        resource = self._resources.get(name)
+        if resource is None:
+            self._on_retired(name)
         else:
-            offer.want(offer.way, leaving=True)
+            resource.set_options(resource.options, leaving=True)
 
-    async def _live(self, name: str, offer: _Offer) -> None:
+    async def _run_resource(self, name: str, resource: _ResourceTask) -> None:
         """One resource with the kubelet, until it has left."""
-        while not offer.leaving:
-            await wait_for_any(self._kept(name, offer), self._wait_for_change(name, offer))
+        while not resource.is_retiring:
+            await wait_for_any(self._keep_registered(name, resource), self._wait_for_change(name, resource))
         # Nothing waits between the question and this: whoever wants it back now begins anew.
-        del self._offers[name]
-        self._forget(name)
+        del self._resources[name]
+        self._on_retired(name)
         self._registry.forget(name)
         self._status.remove(name)
         log.info("%s: retired", name, extra=fields(MessageId.RETIRED, resource=name))
 
-    async def _kept(self, name: str, offer: _Offer) -> None:
+    async def _keep_registered(self, name: str, resource: _ResourceTask) -> None:
         """Keep it with the kubelet in its present way, until cancelled."""
 
         def report(phase: Phase, reason: Reason) -> None:
             self._status.set_phase(name, phase, reason)
 
         def serve() -> AbstractAsyncContextManager[Endpoint]:
-            self._claim.acquire()
+            self._kubelet_lock.acquire()
             return Endpoint.serve(
                 os.path.dirname(self._watcher.path if watcher else self._kubelet.path),
                 name,
                 make_generation(),
                 self._registry,
-                self._granting,
+                self._grants,
                 options=options,
-                on_defect=self._unexpected,
-                encoder=offer.encoder,
+                on_defect=self._on_defect,
+                encoder=resource.encoder,
                 is_watched=watcher,
             )
 
-        options = PluginOptions(has_prestart=offer.way.has_prestart, has_preference=offer.way.has_preference)
-        watcher = offer.way.method == "watcher"
+        options = PluginOptions(
+            has_prestart=resource.options.has_prestart, has_preference=resource.options.has_preference
+        )
+        watcher = resource.options.method == "watcher"
         if watcher:
             await keep_offered(serve, self._watcher.wait_for_event, report)
         else:
             await keep_registered(name, serve, self._kubelet, report)
 
-    async def _wait_for_change(self, name: str, offer: _Offer) -> None:
+    async def _wait_for_change(self, name: str, resource: _ResourceTask) -> None:
         """Return when it is to be registered in another way, or when it leaves and the kubelet has its last list."""
-        way = offer.way
+        options = resource.options
         while True:
-            offer.changed.clear()
-            if offer.way != way:
+            resource.changed.clear()
+            if resource.options != options:
                 return
-            if not offer.leaving:
-                await offer.changed.wait()
+            if not resource.is_retiring:
+                await resource.changed.wait()
                 continue
             try:
                 async with asyncio.timeout(FAREWELL_SECONDS):
                     await self._registry.wait_until_delivered([name])
             except TimeoutError:
                 log.debug("%s: the kubelet did not take its last list", name)
-            if offer.leaving:
+            if resource.is_retiring:
                 return

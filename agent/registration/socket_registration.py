@@ -38,35 +38,35 @@ async def keep_registered(resource: str, serve: EndpointFactory, kubelet: Socket
         kubelet: the kubelet's socket.
         report: told each change of phase with its reason.
     """
-    again = REGISTER_BACKOFF
-    before: SocketIdentity | None = None
+    backoff = REGISTER_BACKOFF
+    previous_identity: SocketIdentity | None = None
     while True:
         if kubelet.identity is None:
-            report(Phase.WAITING, _lost(f"{kubelet.path} is not there"))
+            report(Phase.WAITING, _make_kubelet_reason(f"{kubelet.path} is not there"))
         identity = await kubelet.wait_for_socket()
-        again = (again if identity == before else again.reset()).failed()
-        before = identity
-        pause = again.seconds(random.random())  # noqa: S311  jitter, no secret
-        begun = asyncio.get_running_loop().time()
+        backoff = (backoff if identity == previous_identity else backoff.reset()).failed()
+        previous_identity = identity
+        pause = backoff.seconds(random.random())  # noqa: S311  jitter, no secret
+        start_time = asyncio.get_running_loop().time()
         try:
             async with serve() as endpoint:
-                lived = await _one_registration(resource, endpoint, identity, kubelet, report, pause=pause)
-                unharmed = endpoint.is_present
+                stream_seconds = await _register_once(resource, endpoint, identity, kubelet, report, pause=pause)
+                has_file = endpoint.is_present
                 await endpoint.end()
         except TimeoutError as error:
             report(Phase.WAITING, Reason.of(str(error)))
-            lived, unharmed = 0.0, True
+            stream_seconds, has_file = 0.0, True
         except OSError as error:
             report(Phase.WAITING, Reason.of(f"its socket cannot be made: {error}"))
-            lived, unharmed = 0.0, True
-        if lived >= STEADY_SECONDS:
-            again = again.reset()
-        elif unharmed or again.failures > 1:  # a socket that was removed is made anew at once, but not for ever
-            left = begun + lived + pause - asyncio.get_running_loop().time()
-            await wait_for_any(asyncio.sleep(left), kubelet.wait_for_other(identity))
+            stream_seconds, has_file = 0.0, True
+        if stream_seconds >= STEADY_SECONDS:
+            backoff = backoff.reset()
+        elif has_file or backoff.failures > 1:  # a socket that was removed is made anew at once, but not for ever
+            remaining_s = start_time + stream_seconds + pause - asyncio.get_running_loop().time()
+            await wait_for_any(asyncio.sleep(remaining_s), kubelet.wait_for_other(identity))
 
 
-async def _one_registration(
+async def _register_once(
     resource: str,
     endpoint: Endpoint,
     identity: SocketIdentity,
@@ -87,7 +87,7 @@ async def _one_registration(
         _register(resource, endpoint, identity, kubelet, report),
         endpoint.wait_for_streams_end(grace=0.0),
         kubelet.wait_for_other(identity),
-        _removed(endpoint, kubelet),
+        _wait_for_removal(endpoint, kubelet),
     )
     if failure is not None and not endpoint.stream_count:
         if failure:
@@ -95,20 +95,20 @@ async def _one_registration(
         await wait_for_any(
             endpoint.wait_for_stream(),
             kubelet.wait_for_other(identity),
-            _removed(endpoint, kubelet),
+            _wait_for_removal(endpoint, kubelet),
             seconds=pause if failure else STREAM_SECONDS,
         )
     if not endpoint.stream_count or kubelet.identity not in (None, identity):
         if failure == NO_REASON and endpoint.is_present and kubelet.identity == identity:
-            nobody = f"the kubelet opened no stream within {STREAM_SECONDS:g} s of Register"
-            report(Phase.WAITING, Reason.of(nobody))
+            text = f"the kubelet opened no stream within {STREAM_SECONDS:g} s of Register"
+            report(Phase.WAITING, Reason.of(text))
         return 0.0
     report(Phase.STREAMING, NO_REASON)
-    since = loop.time()
+    start_time = loop.time()
     await wait_for_any(endpoint.wait_for_streams_end(grace=0.0), kubelet.wait_for_other(identity))
-    other = kubelet.identity not in (None, identity)
-    report(Phase.WAITING, _lost("another one is there" if other else "its stream ended"))
-    return loop.time() - since
+    is_replaced = kubelet.identity not in (None, identity)
+    report(Phase.WAITING, _make_kubelet_reason("another one is there" if is_replaced else "its stream ended"))
+    return loop.time() - start_time
 
 
 async def _register(
@@ -121,41 +121,41 @@ async def _register(
     directory.
     """
     loop = asyncio.get_running_loop()
-    since = loop.time()
-    seldom = CONNECT_BACKOFF
+    start_time = loop.time()
+    backoff = CONNECT_BACKOFF
 
-    def meant() -> bool:
+    def is_same_kubelet() -> bool:
         kubelet.check()
         return kubelet.identity == identity
 
     while True:
-        if meant():
+        if is_same_kubelet():
             try:
-                await register(kubelet.path, endpoint.name, resource, endpoint.options, is_current=meant)
+                await register(kubelet.path, endpoint.name, resource, endpoint.options, is_current=is_same_kubelet)
             except KubeletUnreachable as error:
                 if error.was_sent:
-                    return _lost(str(error))
-                if loop.time() - since >= DOWN_SECONDS:
-                    report(Phase.WAITING, _lost(f"{kubelet.path} {error}"))
+                    return _make_kubelet_reason(str(error))
+                if loop.time() - start_time >= DOWN_SECONDS:
+                    report(Phase.WAITING, _make_kubelet_reason(f"{kubelet.path} {error}"))
             except RefusedByKubelet as error:
                 return Reason(ReasonCause.REFUSED, str(error))
             except TimeoutError as error:
                 return Reason.of(f"the kubelet: {error}")
             else:
                 return NO_REASON
-        if loop.time() - since < EAGER_SECONDS:
+        if loop.time() - start_time < EAGER_SECONDS:
             await asyncio.sleep(EAGER_PAUSE)
             continue
-        seldom = seldom.failed()
-        await wait_for_any(asyncio.sleep(seldom.seconds(random.random())), kubelet.wait_for_event())  # noqa: S311  jitter
+        backoff = backoff.failed()
+        await wait_for_any(asyncio.sleep(backoff.seconds(random.random())), kubelet.wait_for_event())  # noqa: S311  jitter
 
 
-async def _removed(endpoint: Endpoint, kubelet: SocketWatch) -> None:
+async def _wait_for_removal(endpoint: Endpoint, kubelet: SocketWatch) -> None:
     """Return when the endpoint's socket file is gone."""
     while endpoint.is_present:
         await kubelet.wait_for_event()
 
 
-def _lost(text: str) -> Reason:
+def _make_kubelet_reason(text: str) -> Reason:
     """Return the reason of a resource whose kubelet is down or was replaced."""
     return Reason(ReasonCause.KUBELET, text)

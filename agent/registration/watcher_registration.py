@@ -33,68 +33,70 @@ async def keep_offered(
         wait_for_event: returns at the next event in that directory.
         report: told each change of phase with its reason.
     """
-    again = OFFER_BACKOFF
+    backoff = OFFER_BACKOFF
     while True:
         try:
             async with serve() as endpoint:
-                lived = await _one_offer(endpoint, wait_for_event, report)
-                unharmed = endpoint.is_present
+                stream_seconds = await _offer_once(endpoint, wait_for_event, report)
+                has_file = endpoint.is_present
                 await endpoint.end()
         except TimeoutError as error:
             report(Phase.WAITING, Reason.of(str(error)))
-            lived, unharmed, there = 0.0, True, True
+            stream_seconds, has_file, has_directory = 0.0, True, True
         except OSError as error:
             report(Phase.WAITING, Reason.of(f"its socket cannot be made: {error}"))
-            lived, unharmed, there = 0.0, True, False
+            stream_seconds, has_file, has_directory = 0.0, True, False
         else:
-            there = True
-        if lived >= STEADY_SECONDS:
-            again = again.reset()
+            has_directory = True
+        if stream_seconds >= STEADY_SECONDS:
+            backoff = backoff.reset()
             continue
-        again = again.failed()
-        if not unharmed and again.failures == 1:  # a socket that was removed is made anew at once, but not for ever
+        backoff = backoff.failed()
+        if not has_file and backoff.failures == 1:  # a socket that was removed is made anew at once, but not for ever
             continue
-        pause = asyncio.sleep(again.seconds(random.random()))  # noqa: S311  jitter
-        await (pause if there else wait_for_any(pause, wait_for_event()))
+        pause = asyncio.sleep(backoff.seconds(random.random()))  # noqa: S311  jitter
+        await (pause if has_directory else wait_for_any(pause, wait_for_event()))
 
 
-async def _one_offer(
-    endpoint: Endpoint, stirred: Callable[[], Coroutine[Any, Any, None]], report: PhaseListener
+async def _offer_once(
+    endpoint: Endpoint, wait_for_event: Callable[[], Coroutine[Any, Any, None]], report: PhaseListener
 ) -> float:
     """Offer one socket for as long as it is of use; how many seconds its last stream lived."""
     loop = asyncio.get_running_loop()
     await endpoint.wait_until_ready()
 
-    async def gone() -> Literal[False]:
+    async def wait_for_removal() -> Literal[False]:
         while endpoint.is_present:
-            await stirred()
+            await wait_for_event()
         return False
 
     report(Phase.REGISTERING, NO_REASON)
-    lived = 0.0
+    stream_seconds = 0.0
     while True:
-        outcome = await wait_for_any(_opened(endpoint), _refusal(endpoint), gone(), seconds=STREAM_SECONDS)
+        outcome = await wait_for_any(
+            _wait_for_stream(endpoint), _wait_for_refusal(endpoint), wait_for_removal(), seconds=STREAM_SECONDS
+        )
         if outcome is not True and not endpoint.stream_count:
             if isinstance(outcome, str):
                 report(Phase.WAITING, Reason(ReasonCause.REFUSED, outcome))
             elif endpoint.is_present:
                 report(Phase.WAITING, Reason(ReasonCause.KUBELET, f"nobody came for {endpoint.path}"))
-            return lived
+            return stream_seconds
         report(Phase.STREAMING, NO_REASON)
-        since = loop.time()
-        await wait_for_any(endpoint.wait_for_streams_end(grace=0.0), gone())
-        lived = loop.time() - since
+        start_time = loop.time()
+        await wait_for_any(endpoint.wait_for_streams_end(grace=0.0), wait_for_removal())
+        stream_seconds = loop.time() - start_time
         if not endpoint.is_present:
-            return lived
+            return stream_seconds
         report(Phase.WAITING, Reason(ReasonCause.KUBELET, "its stream ended"))
 
 
-async def _opened(endpoint: Endpoint) -> bool:
+async def _wait_for_stream(endpoint: Endpoint) -> bool:
     await endpoint.wait_for_stream()
     return True
 
 
-async def _refusal(endpoint: Endpoint) -> str:
+async def _wait_for_refusal(endpoint: Endpoint) -> str:
     """The text with which the plugin watcher refused the endpoint."""
     while True:
         registered, error = await endpoint.wait_for_verdict()

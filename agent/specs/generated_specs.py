@@ -35,48 +35,50 @@ _NONE: Mapping[str, Candidate] = {}  # always the same, as it is compared by ide
 SpecFaults: TypeAlias = Mapping[str, Mapping[str, str]]  # why a device has no spec, by resource and key
 
 
-class _Spec(MutableStruct):
+class _SpecState(MutableStruct):
     """The spec of one resource.
 
     basis: what it was made of; if that is the same nothing has to be done. late: nobody waits for it any more.
     """
 
-    basis: tuple[object, ...] = ()
-    done: WrittenSpec = field(default_factory=lambda: WrittenSpec({}, {}, {}))
-    renewing: asyncio.Future[WrittenSpec] | None = None
-    late: bool = False
+    inputs: tuple[object, ...] = ()
+    written_spec: WrittenSpec = field(default_factory=lambda: WrittenSpec({}, {}, {}))
+    future: asyncio.Future[WrittenSpec] | None = None
+    is_late: bool = False
 
 
-class _Now(NamedTuple):
+class _ResourceInputs(NamedTuple):
     """A resource's list and candidates, and how many slots it has, if that is how it is divided.
 
     held: what pods may hold, if the resource wants no spec any more.
     """
 
-    snapshot: DeviceList
-    found: Mapping[str, Candidate]
-    slots: int | None = None
-    held: HeldIds | None = None
+    device_list: DeviceList
+    candidates: Mapping[str, Candidate]
+    slot_count: int | None = None
+    held_ids: HeldIds | None = None
 
-    def asked(self, specs: Sequence[ResourceSpec]) -> Iterator[DeviceRequest]:
+    def find_requests(self, specs: Sequence[ResourceSpec]) -> Iterator[DeviceRequest]:
         """The devices that are given by a spec; of a resource with slots those that all of these give."""
-        if self.slots is not None:
-            for one in self.found.values():
-                spec = specs[one.entry]
-                if spec.via and not one.reason:
-                    name = one.ids[0] if one.ids else one.device.name
-                    yield DeviceRequest(make_device(one, name, self.slots), (), one, spec, has_own_id=False)
+        if self.slot_count is not None:
+            for candidate in self.candidates.values():
+                spec = specs[candidate.entry]
+                if spec.via and not candidate.reason:
+                    name = candidate.ids[0] if candidate.ids else candidate.device.name
+                    yield DeviceRequest(
+                        make_device(candidate, name, self.slot_count), (), candidate, spec, has_own_id=False
+                    )
             return
-        for device in self.snapshot.devices:
-            found = self.found.get(device.key)
-            if found is None or found.is_in_pod:  # in a pod: what it had stays
+        for device in self.device_list.devices:
+            device_candidate = self.candidates.get(device.key)
+            if device_candidate is None or device_candidate.is_in_pod:  # in a pod: what it had stays
                 continue
-            if device.health is Health.HEALTHY and specs[found.entry].via:
-                yield DeviceRequest(device, (), found, specs[found.entry])
+            if device.health is Health.HEALTHY and specs[device_candidate.entry].via:
+                yield DeviceRequest(device, (), device_candidate, specs[device_candidate.entry])
 
-    def kept(self) -> Iterator[Device]:
+    def find_kept_devices(self) -> Iterator[Device]:
         """The devices that stay as they are in the spec, where nothing newer can be said of them."""
-        return (device for device in self.snapshot.devices if self.held is None or self.held.is_held(device))
+        return (device for device in self.device_list.devices if self.held_ids is None or self.held_ids.is_held(device))
 
 
 class KeptNames:
@@ -100,13 +102,13 @@ class GeneratedSpecs:
 
     def __init__(self, root: Root, owner: str, specs: SpecDirectories, on_change: Callable[[], None]) -> None:
         self._files = SpecFiles(root, specs.directories[-1], owner) if specs.directories else None
-        self._making = SpecBuilder(root, specs, self._files)
-        self._stirred = on_change
-        self._of: dict[str, _Spec] = {}
-        self._there: frozenset[str] = frozenset()  # files of ours, resources of which there is none included
-        self._swept: frozenset[str] | None = None  # the resources that there were at the last sweep
-        self._sweeping: asyncio.Future[tuple[str, ...]] | None = None
-        self._kept = KeptNames()
+        self._builder = SpecBuilder(root, specs, self._files)
+        self._on_change = on_change
+        self._states: dict[str, _SpecState] = {}
+        self._existing_files: frozenset[str] = frozenset()  # files of ours, resources of which there is none included
+        self._cleaned_resources: frozenset[str] | None = None  # the resources that there were at the last sweep
+        self._cleanup: asyncio.Future[tuple[str, ...]] | None = None
+        self._kept_names = KeptNames()
         self.retry_at: float | None = None
 
     @property
@@ -116,10 +118,10 @@ class GeneratedSpecs:
 
     def mark_all_dirty(self) -> None:
         """Say that somebody may have changed files of ours."""
-        for spec in self._of.values():
-            spec.basis = ()
-        self._swept = None
-        self._stirred()
+        for state in self._states.values():
+            state.inputs = ()
+        self._cleaned_resources = None
+        self._on_change()
 
     async def refresh(
         self, lists: DeviceLists, specs: Sequence[ResourceSpec], offers: ResourceCandidates, held_ids: HeldIds
@@ -127,102 +129,118 @@ class GeneratedSpecs:
         """Have all specs say what those lists need, and why some devices have none."""
         loop = asyncio.get_running_loop()
         if self.retry_at is not None and loop.time() >= self.retry_at:
-            for spec in self._of.values():
-                spec.basis = () if spec.done.faults else spec.basis
+            for spec in self._states.values():
+                spec.inputs = () if spec.written_spec.faults else spec.inputs
         self.retry_at = None
-        vias = {spec.name for spec in specs if spec.via}
-        swept = self._files is None or (self._swept is not None and self._sweeping is None)
-        if not vias and not self._of and not self._there and swept:
+        spec_resources = {spec.name for spec in specs if spec.via}
+        is_clean = self._files is None or (self._cleaned_resources is not None and self._cleanup is None)
+        if not spec_resources and not self._states and not self._existing_files and is_clean:
             return {}  # as with most agents
-        own = {spec.name: spec for spec in specs if not spec.is_addition}
-        await self._sweep(lists)
-        begun: list[asyncio.Future[WrittenSpec]] = []
+        entries = {spec.name: spec for spec in specs if not spec.is_addition}
+        await self._remove_unused(lists)
+        futures: list[asyncio.Future[WrittenSpec]] = []
         for resource, written in lists.written_names.items():
-            if (written or resource) in vias:
-                slots, found = own[written or resource].slots, offers.get((resource, written), _NONE)
-                now = _Now(lists.lists[resource], found, slots.count if slots else None)
-                begun += self._begin(resource, now, specs)
-        for resource, snapshot in lists.lists.items():
-            if (lists.written_names.get(resource) or resource) not in vias and self._has(resource):
-                begun += self._begin(resource, _Now(snapshot, _NONE, held=held_ids), specs)
-        if begun:
-            await asyncio.wait(begun, timeout=ANSWER_SECONDS)
-        faults = {resource: self._ended(resource) for resource in self._of}
-        for resource in self._of.keys() - lists.lists.keys():
-            del self._of[resource]
+            if (written or resource) in spec_resources:
+                slots, candidates = entries[written or resource].slots, offers.get((resource, written), _NONE)
+                inputs = _ResourceInputs(lists.lists[resource], candidates, slots.count if slots else None)
+                futures += self._start_refresh(resource, inputs, specs)
+        for resource, device_list in lists.lists.items():
+            if (lists.written_names.get(resource) or resource) not in spec_resources and self._has_file(resource):
+                futures += self._start_refresh(resource, _ResourceInputs(device_list, _NONE, held_ids=held_ids), specs)
+        if futures:
+            await asyncio.wait(futures, timeout=ANSWER_SECONDS)
+        faults = {resource: self._collect_faults(resource) for resource in self._states}
+        for resource in self._states.keys() - lists.lists.keys():
+            del self._states[resource]
         if any(faults.values()):
             self.retry_at = loop.time() + AGAIN_SECONDS
-        return {resource: why for resource, why in faults.items() if why}
+        return {resource: resource_faults for resource, resource_faults in faults.items() if resource_faults}
 
     def find_fault(self, resource: str, device: Device, edits: Edits) -> str:
         """Why a runtime would not find a device's spec, or one that says something else; empty if it does."""
-        name, spec = make_device_name(resource, device.id), self._of.get(resource)
-        if spec is None or self._files is None or name not in spec.done.edits:
+        name, state = make_device_name(resource, device.id), self._states.get(resource)
+        if state is None or self._files is None or name not in state.written_spec.edits:
             return f"{name} is in no CDI spec yet"
-        if spec.done.edits[name] != edits:
-            said = {other: each for other, each in spec.done.devices.items() if other != name}
-            spec.done = spec.done._replace(devices=said)  # it is read again
+        if state.written_spec.edits[name] != edits:
+            other_devices = {
+                other: spec_device for other, spec_device in state.written_spec.devices.items() if other != name
+            }
+            state.written_spec = state.written_spec._replace(devices=other_devices)  # it is read again
             return f"{name}: its CDI spec is of something that has changed since"
-        if self._files.read_version(make_file_name(resource)) != spec.done.version:
+        if self._files.read_version(make_file_name(resource)) != state.written_spec.version:
             return f"{name}: its CDI spec {self._files.get_path(make_file_name(resource))} was changed by somebody else"
         return ""
 
-    def _has(self, resource: str) -> bool:
+    def _has_file(self, resource: str) -> bool:
         """Whether there is a file of a resource, which may want none any more."""
-        return make_file_name(resource) in self._there
+        return make_file_name(resource) in self._existing_files
 
-    async def _sweep(self, assembly: DeviceLists) -> None:
+    async def _remove_unused(self, assembly: DeviceLists) -> None:
         """Remove what is of resources that are no more, once for each set of these.
 
         One that takes long is not waited for, and what it finds counts once it ends: then there is something to renew.
         """
         names = frozenset(assembly.lists)
-        if self._files is None or (self._sweeping is None and names == self._swept):
+        if self._files is None or (self._cleanup is None and names == self._cleaned_resources):
             return
-        self._kept.names = frozenset(map(make_file_name, names))  # a sweep that has begun leaves what is new, too
-        if self._sweeping is None:
-            self._swept = names
-            self._sweeping = sweeping = start_in_thread(self._files.remove_except, self._kept)
-            done, _ = await asyncio.wait([sweeping], timeout=ANSWER_SECONDS)
+        self._kept_names.names = frozenset(map(make_file_name, names))  # a sweep that has begun leaves what is new, too
+        if self._cleanup is None:
+            self._cleaned_resources = names
+            self._cleanup = cleanup = start_in_thread(self._files.remove_except, self._kept_names)
+            done, _ = await asyncio.wait([cleanup], timeout=ANSWER_SECONDS)
             if not done:
-                sweeping.add_done_callback(lambda _: self._stirred())
-        if self._sweeping.done():
-            written = (make_file_name(resource) for resource, spec in self._of.items() if spec.done.version)
-            self._there = frozenset((*self._sweeping.result(), *written))
-            self._sweeping = None
+                cleanup.add_done_callback(lambda _: self._on_change())
+        if self._cleanup.done():
+            written_files = (
+                make_file_name(resource) for resource, state in self._states.items() if state.written_spec.version
+            )
+            self._existing_files = frozenset((*self._cleanup.result(), *written_files))
+            self._cleanup = None
 
-    def _begin(self, resource: str, now: _Now, specs: Sequence[ResourceSpec]) -> list[asyncio.Future[WrittenSpec]]:
+    def _start_refresh(
+        self, resource: str, inputs: _ResourceInputs, specs: Sequence[ResourceSpec]
+    ) -> list[asyncio.Future[WrittenSpec]]:
         """Begin to renew a spec; nothing if it says what it should, or is being renewed already."""
-        spec = self._of.setdefault(resource, _Spec())
-        self._ended(resource)
-        basis = (now.snapshot, now.found, *([] if now.held is None else [now.held.ids]))
-        if spec.renewing is not None or (
-            len(spec.basis) == len(basis) and all(one is other for one, other in zip(spec.basis, basis, strict=True))
+        state = self._states.setdefault(resource, _SpecState())
+        self._collect_faults(resource)
+        new_inputs = (
+            inputs.device_list,
+            inputs.candidates,
+            *([] if inputs.held_ids is None else [inputs.held_ids.ids]),
+        )
+        if state.future is not None or (
+            len(state.inputs) == len(new_inputs)
+            and all(request is previous_value for request, previous_value in zip(state.inputs, new_inputs, strict=True))
         ):
             return []
-        spec.basis, spec.late = basis, False
-        wanted = {make_device_name(resource, one.device.id): one for one in now.asked(specs)}
-        known = {
-            name: said for name, one in wanted.items() if (said := spec.done.devices.get(name)) and said.matches(one)
+        state.inputs, state.is_late = new_inputs, False
+        requests = {make_device_name(resource, request.device.id): request for request in inputs.find_requests(specs)}
+        unchanged_devices = {
+            name: spec_device
+            for name, request in requests.items()
+            if (spec_device := state.written_spec.devices.get(name)) and spec_device.matches(request)
         }
-        asked = {name: one for name, one in wanted.items() if name not in known}
-        listed = frozenset(make_device_name(resource, device.id) for device in now.kept())
-        spec.renewing = start_in_thread(
-            self._making.build_spec, SpecInputs(resource, known, asked, listed | wanted.keys())
+        new_requests = {name: request for name, request in requests.items() if name not in unchanged_devices}
+        listed_names = frozenset(make_device_name(resource, device.id) for device in inputs.find_kept_devices())
+        state.future = start_in_thread(
+            self._builder.build_spec,
+            SpecInputs(resource, unchanged_devices, new_requests, listed_names | requests.keys()),
         )
-        spec.renewing.add_done_callback(lambda _: self._stirred() if spec.late else None)
-        return [spec.renewing]
+        state.future.add_done_callback(lambda _: self._on_change() if state.is_late else None)
+        return [state.future]
 
-    def _ended(self, resource: str) -> Mapping[str, str]:
+    def _collect_faults(self, resource: str) -> Mapping[str, str]:
         """What has become of a spec, and why devices lack theirs."""
-        spec = self._of[resource]
-        if spec.renewing is not None and spec.renewing.done():
-            spec.done, spec.renewing = spec.renewing.result(), None
+        state = self._states[resource]
+        if state.future is not None and state.future.done():
+            state.written_spec, state.future = state.future.result(), None
             name = {make_file_name(resource)}
-            self._there = self._there | name if spec.done.version else self._there - name
-        if spec.renewing is None:
-            return spec.done.faults
-        spec.late = True
+            self._existing_files = (
+                self._existing_files | name if state.written_spec.version else self._existing_files - name
+            )
+        if state.future is None:
+            return state.written_spec.faults
+        state.is_late = True
         return {"": f"its CDI spec: the host did not answer within {ANSWER_SECONDS:g} s"}
 
 
@@ -230,16 +248,20 @@ def add_spec_faults(
     offers: ResourceCandidates, faults: SpecFaults, specs: Sequence[ResourceSpec]
 ) -> ResourceCandidates:
     """Candidates, those without a spec that have to have one with that as their fault."""
-    changed = dict(offers)
+    changed_offers = dict(offers)
     for (resource, written), candidates in offers.items():
-        why = faults.get(resource)
-        if why:
-            changed[resource, written] = {key: _with_fault(one, key, why, specs) for key, one in candidates.items()}
-    return changed
+        resource_faults = faults.get(resource)
+        if resource_faults:
+            changed_offers[resource, written] = {
+                key: _add_fault(candidate, key, resource_faults, specs) for key, candidate in candidates.items()
+            }
+    return changed_offers
 
 
-def _with_fault(one: Candidate, key: str, why: Mapping[str, str], specs: Sequence[ResourceSpec]) -> Candidate:
-    reason = why.get(key) or why.get("", "")
+def _add_fault(candidate: Candidate, key: str, faults: Mapping[str, str], specs: Sequence[ResourceSpec]) -> Candidate:
+    reason = faults.get(key) or faults.get("", "")
     return (
-        replace(one, unhealthy_reason=Reason.of(reason)) if reason and not one.reason and specs[one.entry].via else one
+        replace(candidate, unhealthy_reason=Reason.of(reason))
+        if reason and not candidate.reason and specs[candidate.entry].via
+        else candidate
     )

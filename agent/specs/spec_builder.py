@@ -24,8 +24,12 @@ class SpecDevice(NamedTuple):
 
     def matches(self, other: DeviceRequest) -> bool:
         """Whether nothing of it was looked at again."""
-        mine = self.request
-        return mine.candidate is other.candidate and mine.spec is other.spec and mine.device.id == other.device.id
+        own_request = self.request
+        return (
+            own_request.candidate is other.candidate
+            and own_request.spec is other.spec
+            and own_request.device.id == other.device.id
+        )
 
 
 class SpecInputs(NamedTuple):
@@ -62,38 +66,40 @@ class SpecBuilder:
 
     def build_spec(self, inputs: SpecInputs) -> WrittenSpec:
         """Read what has to be, and write what has changed."""
-        said, faults = self._read(inputs)
-        keys = {one.device.key for one in inputs.requests.values()} | {
-            one.request.device.key for one in inputs.unchanged_devices.values()
+        devices, faults = self._read_devices(inputs)
+        keys = {device_name.device.key for device_name in inputs.requests.values()} | {
+            device_name.request.device.key for device_name in inputs.unchanged_devices.values()
         }
         if self._files is None:
-            return WrittenSpec(said, {}, dict.fromkeys(keys, "its CDI spec: paths.cdi names no directory for it"))
+            return WrittenSpec(devices, {}, dict.fromkeys(keys, "its CDI spec: paths.cdi names no directory for it"))
         name = make_file_name(inputs.resource)
         try:
-            former = parse_spec(self._files.read(name) or b"", self._files.owner) or {}
-            edits = {one: former[one] for one in former if one in inputs.listed_names} | {
-                one: each.edits for one, each in said.items()
-            }
+            previous_edits = parse_spec(self._files.read(name) or b"", self._files.owner) or {}
+            edits = {
+                device_name: previous_edits[device_name]
+                for device_name in previous_edits
+                if device_name in inputs.listed_names
+            } | {device_name: device.edits for device_name, device in devices.items()}
             data = render_spec(build_spec(inputs.resource, edits), self._files.owner) if edits else None
             self._files.put(name, data)
         except OSError as error:
-            why = os.strerror(error.errno) if error.errno else error.strerror
-            reason = f"its CDI spec {self._files.get_path(name)}: {why}"
-            return WrittenSpec(said, {}, {**dict.fromkeys(keys, reason), **faults})
+            error_text = os.strerror(error.errno) if error.errno else error.strerror
+            reason = f"its CDI spec {self._files.get_path(name)}: {error_text}"
+            return WrittenSpec(devices, {}, {**dict.fromkeys(keys, reason), **faults})
         specs = self._specs.read(self._root)
-        for one, each in said.items():
-            if isinstance(found := specs.find_file(one), Absent):
-                faults[each.request.device.key] = f"its CDI spec: {one} {found.reason}"
-        return WrittenSpec(said, edits, faults, self._files.read_version(name))
+        for device_name, device in devices.items():
+            if isinstance(absence := specs.find_file(device_name), Absent):
+                faults[device.request.device.key] = f"its CDI spec: {device_name} {absence.reason}"
+        return WrittenSpec(devices, edits, faults, self._files.read_version(name))
 
-    def _read(self, plan: SpecInputs) -> tuple[dict[str, SpecDevice], dict[str, str]]:
+    def _read_devices(self, inputs: SpecInputs) -> tuple[dict[str, SpecDevice], dict[str, str]]:
         """What each device has, and why that cannot be said of some, by key."""
-        said, faults = dict(plan.unchanged_devices), dict[str, str]()
-        asked = list(plan.requests.items())
-        read = reread_devices(self._root, [one for _, one in asked], self._specs)
-        for (name, one), chosen in zip(asked, read, strict=True):
+        devices, faults = dict(inputs.unchanged_devices), dict[str, str]()
+        requests = list(inputs.requests.items())
+        reread = reread_devices(self._root, [request for _, request in requests], self._specs)
+        for (name, request), device in zip(requests, reread, strict=True):
             try:
-                said[name] = SpecDevice(one, edits_of(one.spec, chosen, plan.resource))
-            except GrantRefusedError as refused:
-                faults[one.device.key] = f"its CDI spec: {refused.text}"
-        return said, faults
+                devices[name] = SpecDevice(request, edits_of(request.spec, device, inputs.resource))
+            except GrantRefusedError as error:
+                faults[request.device.key] = f"its CDI spec: {error.text}"
+        return devices, faults

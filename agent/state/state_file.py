@@ -23,7 +23,7 @@ LAST_WRITE_SECONDS = 2.0  # how long the way out may wait for a disk
 log = logging.getLogger(__name__)
 
 
-def load_state(directory: str, boot: str = "") -> SavedState:
+def load_state(directory: str, boot_id: str = "") -> SavedState:
     """The state of the agent's last life. `boot` is this one: what counts from boot on does not outlast it."""
     path = os.path.join(directory, FILE)
     try:
@@ -43,13 +43,13 @@ def load_state(directory: str, boot: str = "") -> SavedState:
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         log.warning("state: %s is not as this version writes it (%r): starting without it", path, error)
         return SavedState()
-    if state.boot_id == boot:
+    if state.boot_id == boot_id:
         return state
     return replace(
         state,
         lists=rebooted(state.lists),
         saved_checks=replace(state.saved_checks, counted={}, cleared={}, well={}),
-        boot_id=boot,
+        boot_id=boot_id,
     )
 
 
@@ -64,63 +64,63 @@ class StateFile:
     def __init__(self, directory: str) -> None:
         self._directory = directory
         self.path = os.path.join(directory, FILE)
-        self._wanted: SavedState | None = None
-        self._written = ""
+        self._newest_state: SavedState | None = None
+        self._written_text = ""
         self._writer = StateWriter()
         self._changed = asyncio.Event()
         self.fault = ""
-        self._tried: SavedState | None = None  # what was written last, or could not be
+        self._tried_state: SavedState | None = None  # what was written last, or could not be
         self._progress = asyncio.Event()
 
     def save(self, state: SavedState) -> None:
         """Have a state written soon."""
-        self._wanted = state
+        self._newest_state = state
         self._changed.set()
 
     async def wait_until_saved(self) -> bool:
         """Return when what was saved last is written, or cannot be; whether it is."""
-        while self._tried is not self._wanted:
+        while self._tried_state is not self._newest_state:
             await self._progress.wait()
         return not self.fault
 
     async def run(self) -> None:
         """Write whatever is saved, until cancelled; what was saved last is written even then."""
-        writing: asyncio.Task[None] | None = None
+        write_task: asyncio.Task[None] | None = None
         try:
             while True:
                 await self._changed.wait()
                 self._changed.clear()
                 # Not to be torn by a cancellation: its thread would go on, beside that of the last write.
-                writing = asyncio.create_task(self._write())
-                await asyncio.shield(writing)
+                write_task = asyncio.create_task(self._write())
+                await asyncio.shield(write_task)
         finally:
-            await self._finish(writing)
+            await self._finish(write_task)
 
-    async def _finish(self, writing: asyncio.Task[None] | None) -> None:
+    async def _finish(self, write_task: asyncio.Task[None] | None) -> None:
         try:
             async with asyncio.timeout(LAST_WRITE_SECONDS):
-                if writing is not None:
-                    await writing
+                if write_task is not None:
+                    await write_task
                 await self._write()
         except (TimeoutError, asyncio.CancelledError):  # as what in Python 3.11.2, where it was cancelled before
             log.warning("state: the disk does not answer: what changed last is not remembered")
 
     async def _write(self) -> None:
-        state = self._wanted
+        state = self._newest_state
         if state is None:
             return
-        await self._put(state)
-        self._tried = state
+        await self._put_state(state)
+        self._tried_state = state
         self._progress.set()
         self._progress = asyncio.Event()
 
-    async def _put(self, state: SavedState) -> None:
+    async def _put_state(self, state: SavedState) -> None:
         import aiofiles.os  # the first lists need not wait for it
 
         path = self.path
         text = await asyncio.to_thread(self._writer.format_state, state)
-        if text == self._written:
-            self._well()
+        if text == self._written_text:
+            self._clear_fault()
             return
         try:
             await aiofiles.os.makedirs(self._directory, mode=0o700, exist_ok=True)
@@ -134,10 +134,10 @@ class StateFile:
                 log.warning("state: cannot be written (%s): ids held by pods will not outlast a restart", error)
             self.fault = f"{path}: {error.strerror or error}"
             return
-        self._well()
-        self._written = text
+        self._clear_fault()
+        self._written_text = text
 
-    def _well(self) -> None:
+    def _clear_fault(self) -> None:
         if self.fault:
             log.info("state: is written again")
         self.fault = ""

@@ -50,35 +50,41 @@ class StateWriter:
 
     def format_state(self, state: SavedState) -> str:
         """As the file has it, a line for each resource."""
-        self._lists = {name: self._list(name, snapshot) for name, snapshot in state.lists.items()}
+        self._lists = {name: self._format_list(name, snapshot) for name, snapshot in state.lists.items()}
         lists = ",\n".join(f" {json.dumps(name)}: {text}" for name, (_, text) in self._lists.items())
-        memory = state.saved_checks
-        said = {
+        checks = state.saved_checks
+        fields = {
             "fanned": dict(sorted(state.generated_names.items())),
             "held": sorted(state.held_ids),
-            "failing": memory.failing,
+            "failing": checks.failing,
         }
-        said |= {"boot": state.boot_id, "latched": memory.latched, "counted": memory.counted, "cleared": memory.cleared}
-        said |= {"well": {entry: sorted(places) for entry, places in memory.well.items()}}
-        said |= {"drained": {"places": state.drain_set.places, "resources": state.drain_set.resources}}
-        others = ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in said.items())
-        return f'{{"version": {VERSION},\n"lists": {{\n{lists}\n}},\n{others}}}\n'
+        fields |= {
+            "boot": state.boot_id,
+            "latched": checks.latched,
+            "counted": checks.counted,
+            "cleared": checks.cleared,
+        }
+        fields |= {"well": {entry: sorted(places) for entry, places in checks.well.items()}}
+        fields |= {"drained": {"places": state.drain_set.places, "resources": state.drain_set.resources}}
+        other_lines = ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in fields.items())
+        return f'{{"version": {VERSION},\n"lists": {{\n{lists}\n}},\n{other_lines}}}\n'
 
-    def _list(self, name: str, snapshot: DeviceList) -> tuple[DeviceList, str]:
-        before, text = self._lists.get(name, (None, ""))
-        if before is None or not _alike(before.devices, snapshot.devices):
-            text = json.dumps([_remembered(device) for device in snapshot.devices])
-        return snapshot, text
+    def _format_list(self, name: str, device_list: DeviceList) -> tuple[DeviceList, str]:
+        previous_list, text = self._lists.get(name, (None, ""))
+        if previous_list is None or not _is_same_text(previous_list.devices, device_list.devices):
+            text = json.dumps([_build_device(device) for device in device_list.devices])
+        return device_list, text
 
 
-def _alike(before: Sequence[Device], now: Sequence[Device]) -> bool:
+def _is_same_text(previous_devices: Sequence[Device], current_devices: Sequence[Device]) -> bool:
     """Whether the file would say the same of both. What did not change is the same object (`assemble`)."""
-    return len(before) == len(now) and all(
-        one is other or _remembered(one) == _remembered(other) for one, other in zip(before, now, strict=True)
+    return len(previous_devices) == len(current_devices) and all(
+        previous_device is current_device or _build_device(previous_device) == _build_device(current_device)
+        for previous_device, current_device in zip(previous_devices, current_devices, strict=True)
     )
 
 
-def _remembered(device: Device) -> dict[str, object]:
+def _build_device(device: Device) -> dict[str, object]:
     return {
         "id": device.id,
         "place": device.location,
@@ -87,7 +93,7 @@ def _remembered(device: Device) -> dict[str, object]:
         "numa": list(device.numa),
         "shares": device.shares,
         "first_share": device.first_share,
-        **({} if not device.grouping_digest else _grouped(device)),
+        **({} if not device.grouping_digest else _build_group(device)),
         **({} if not device.moved_words else {"carried": list(device.moved_words)}),
         **({} if not device.has_contested_id else {"contested": True}),
         **({} if device.share_suffix == SHARE_MARK else {"suffix": device.share_suffix}),
@@ -95,7 +101,7 @@ def _remembered(device: Device) -> dict[str, object]:
     }
 
 
-def _grouped(device: Device) -> dict[str, object]:
+def _build_group(device: Device) -> dict[str, object]:
     """What is remembered of a device that is several host devices."""
     return {
         "members": list(map(list, device.members)),
@@ -111,29 +117,42 @@ def parse_state(content: Any) -> SavedState:  # noqa: ANN401  JSON is anything
     Raises:
         KeyError, TypeError, ValueError: it is not as `Writer` writes it.
     """
-    content = _typed(content, dict)
+    content = _require_type(content, dict)
     if content["version"] != VERSION:
         raise ValueError(f"version {content['version']}")
     lists = {
-        name: DeviceList(name, tuple(sorted(map(_device, _typed(devices, list)), key=make_list_sort_key)))
-        for name, devices in _typed(content["lists"], dict).items()
+        name: DeviceList(name, tuple(sorted(map(_parse_device, _require_type(devices, list)), key=make_list_sort_key)))
+        for name, devices in _require_type(content["lists"], dict).items()
     }
     devices = sorted((device for list_ in lists.values() for device in list_.devices), key=make_list_sort_key)
     for device, following in pairwise(devices):
         if device.share_base == following.share_base and following.first_share < (device.shares or 1):
             raise ValueError(f"{device.id} is in it twice")
-    held = frozenset(_typed(id, str) for id in _typed(content["held"], list))  # noqa: A001  the API's own word
-    said = _typed(content.get("fanned", {}), dict)
-    fanned = {name: _typed(written, str) for name, written in said.items() if name in lists}
-    failing, latched = _by(content.get("failing", {}), str), _by(content.get("latched", {}), bool)
-    counted, cleared = _by(content.get("counted", {}), int), _by(content.get("cleared", {}), int)
-    boot = _typed(content.get("boot", ""), str)
-    drained = _drained(content.get("drained", {}))
-    well = {
-        entry: {_typed(place, str) for place in _typed(places, list)}
-        for entry, places in _typed(content.get("well", {}), dict).items()
+    held_ids = frozenset(_require_type(id, str) for id in _require_type(content["held"], list))  # noqa: A001  the API's own word
+    name_table = _require_type(content.get("fanned", {}), dict)
+    generated_names = {name: _require_type(written, str) for name, written in name_table.items() if name in lists}
+    failing, latched = (
+        _parse_check_values(content.get("failing", {}), str),
+        _parse_check_values(content.get("latched", {}), bool),
+    )
+    counted, cleared = (
+        _parse_check_values(content.get("counted", {}), int),
+        _parse_check_values(content.get("cleared", {}), int),
+    )
+    boot_id = _require_type(content.get("boot", ""), str)
+    drain_set = _parse_drain_set(content.get("drained", {}))
+    passed_checks = {
+        entry: {_require_type(place, str) for place in _require_type(places, list)}
+        for entry, places in _require_type(content.get("well", {}), dict).items()
     }
-    return SavedState(lists, held, fanned, SavedChecks(failing, latched, counted, cleared, well), boot, drained)
+    return SavedState(
+        lists,
+        held_ids,
+        generated_names,
+        SavedChecks(failing, latched, counted, cleared, passed_checks),
+        boot_id,
+        drain_set,
+    )
 
 
 def rebooted(lists: Mapping[str, DeviceList]) -> dict[str, DeviceList]:
@@ -151,70 +170,73 @@ def _without_number(device: Device) -> Device:
     return replace(device, instance_id="", key=get_key_without_number(device), members=members)
 
 
-def _by(entries: Any, kind: type[T]) -> By[T]:  # noqa: ANN401  JSON is anything
+def _parse_check_values(entries: Any, kind: type[T]) -> By[T]:  # noqa: ANN401  JSON is anything
     return {
         entry: {
-            place: {check: _typed(said, kind) for check, said in _typed(checks, dict).items()}
-            for place, checks in _typed(places, dict).items()
+            place: {check: _require_type(value, kind) for check, value in _require_type(checks, dict).items()}
+            for place, checks in _require_type(places, dict).items()
         }
-        for entry, places in _typed(entries, dict).items()
+        for entry, places in _require_type(entries, dict).items()
     }
 
 
-def _drained(content: Any) -> DrainSet:  # noqa: ANN401  JSON is anything
-    said = _typed(content, dict)
-    places, resources = (_typed(said.get(part, {}), dict) for part in ("places", "resources"))
+def _parse_drain_set(content: Any) -> DrainSet:  # noqa: ANN401  JSON is anything
+    table = _require_type(content, dict)
+    places, resources = (_require_type(table.get(part, {}), dict) for part in ("places", "resources"))
     return DrainSet(
-        {name: _drain(drain) for name, drain in places.items()},
-        {name: _drain(drain) for name, drain in resources.items()},
+        {name: _parse_drain(drain) for name, drain in places.items()},
+        {name: _parse_drain(drain) for name, drain in resources.items()},
     )
 
 
-def _drain(entry: Any) -> Drain:  # noqa: ANN401  JSON is anything
-    reason, since = _typed(entry, list)
-    return Drain(_typed(reason, str), float(_typed(since, float)))
+def _parse_drain(entry: Any) -> Drain:  # noqa: ANN401  JSON is anything
+    reason, since = _require_type(entry, list)
+    return Drain(_require_type(reason, str), float(_require_type(since, float)))
 
 
-def _device(entry: Any) -> Device:  # noqa: ANN401  JSON is anything
-    entry = _typed(entry, dict)
-    id, first = _typed(entry["id"], str), _typed(entry["first_share"], int)  # noqa: A001  the API's own word
-    shares = None if entry["shares"] is None else _typed(entry["shares"], int)
+def _parse_device(entry: Any) -> Device:  # noqa: ANN401  JSON is anything
+    entry = _require_type(entry, dict)
+    id, first_share = _require_type(entry["id"], str), _require_type(entry["first_share"], int)  # noqa: A001  the API's own word
+    shares = None if entry["shares"] is None else _require_type(entry["shares"], int)
     if not _ID.fullmatch(id):
         raise ValueError(f"{id[:ID_LIMIT]!r} is no id")
-    if not (first == 0 if shares is None else 0 <= first < shares <= _SHARES_LIMIT):
-        raise ValueError(f"{id} has shares from {first} to {shares}")
-    numa = tuple(_typed(node, int) for node in _typed(entry["numa"], list))
+    if not (first_share == 0 if shares is None else 0 <= first_share < shares <= _SHARES_LIMIT):
+        raise ValueError(f"{id} has shares from {first_share} to {shares}")
+    numa = tuple(_require_type(node, int) for node in _require_type(entry["numa"], list))
     if any(node < 0 for node in numa):
         raise ValueError(f"{id} has NUMA nodes {numa}")
-    suffix = _typed(entry.get("suffix", SHARE_MARK), str)
+    suffix = _require_type(entry.get("suffix", SHARE_MARK), str)
     if not SHARE_SUFFIX.fullmatch(suffix):
         raise ValueError(f"{id} has shares behind {suffix[:ID_LIMIT]!r}")
     return Device(
         id=id,
-        location=_typed(entry["place"], str),
-        key=_typed(entry["key"], str),
+        location=_require_type(entry["place"], str),
+        key=_require_type(entry["key"], str),
         health=Health.UNHEALTHY,
         reason=NOT_FOUND_YET,
         numa=numa,
         shares=shares,
-        first_share=first,
-        instance_id=_typed(entry["stamp"], str),
-        members=_members(entry.get("members", [])),
-        missing_members=_members(entry.get("lost", [])),
-        id_location=_typed(entry.get("lead", ""), str),
-        grouping_digest=_typed(entry.get("grouping", ""), str),
+        first_share=first_share,
+        instance_id=_require_type(entry["stamp"], str),
+        members=_parse_members(entry.get("members", [])),
+        missing_members=_parse_members(entry.get("lost", [])),
+        id_location=_require_type(entry.get("lead", ""), str),
+        grouping_digest=_require_type(entry.get("grouping", ""), str),
         share_suffix=suffix,
-        exclusive_keys=tuple(_typed(key, str) for key in _typed(entry.get("shuts", []), list)),
-        moved_words=tuple(_typed(word, str) for word in _typed(entry.get("carried", []), list)),
-        has_contested_id=_typed(entry.get("contested", False), bool),
+        exclusive_keys=tuple(_require_type(key, str) for key in _require_type(entry.get("shuts", []), list)),
+        moved_words=tuple(_require_type(word, str) for word in _require_type(entry.get("carried", []), list)),
+        has_contested_id=_require_type(entry.get("contested", False), bool),
     )
 
 
-def _members(entries: Any) -> tuple[Member, ...]:  # noqa: ANN401  JSON is anything
-    return tuple(Member(*(_typed(part, str) for part in _typed(entry, list))) for entry in _typed(entries, list))
+def _parse_members(entries: Any) -> tuple[Member, ...]:  # noqa: ANN401  JSON is anything
+    return tuple(
+        Member(*(_require_type(part, str) for part in _require_type(entry, list)))
+        for entry in _require_type(entries, list)
+    )
 
 
-def _typed(value: Any, kind: type[T]) -> T:  # noqa: ANN401  JSON is anything
+def _require_type(value: Any, kind: type[T]) -> T:  # noqa: ANN401  JSON is anything
     if type(value) is not kind:
         raise TypeError(f"{kind.__name__} expected, not {value!r:.64}")
     return value

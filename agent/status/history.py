@@ -22,20 +22,29 @@ class History:
 
     def record(self, transitions: Iterable[Transition], time: float) -> None:
         """Remember what changed at that monotonic time."""
-        for one in transitions:
-            name = one.resource, one.id
-            before = self._changes.pop(name, ())
-            kept = before[1 - CHANGES :]
-            if len(kept) < len(before) and not any(map(_turned, kept)) and _turned(before[0]):
-                kept = (before[0], *kept[1:])  # since when it is as it is, however often its reason changed since
-            self._changes[name] = (*kept, TransitionRecord(time, one.old_health, one.new_health, one.reason, one.check))
+        for transition in transitions:
+            name = transition.resource, transition.id
+            previous = self._changes.pop(name, ())
+            recent = previous[1 - CHANGES :]
+            if (
+                len(recent) < len(previous)
+                and not any(map(_has_health_change, recent))
+                and _has_health_change(previous[0])
+            ):
+                recent = (previous[0], *recent[1:])  # since when it is as it is, however often its reason changed since
+            self._changes[name] = (
+                *recent,
+                TransitionRecord(
+                    time, transition.old_health, transition.new_health, transition.reason, transition.check
+                ),
+            )
         for name in list(islice(self._changes, max(0, len(self._changes) - DEVICES))):
             del self._changes[name]
 
     def find_change_time(self, resource: str, id: str) -> float | None:  # noqa: A002  the API's own word
         """Since when a device has the health it has; none if it has not changed since the agent started."""
         changes = self._changes.get((resource, id), ())
-        return next((one.time for one in reversed(changes) if _turned(one)), None)
+        return next((change.time for change in reversed(changes) if _has_health_change(change)), None)
 
     @property
     def changes(self) -> Changes:
@@ -43,5 +52,5 @@ class History:
         return dict(self._changes)
 
 
-def _turned(change: TransitionRecord) -> bool:
+def _has_health_change(change: TransitionRecord) -> bool:
     return change.old_health is not change.new_health

@@ -14,16 +14,16 @@ class OpenFileMonitor:
     """Says in the log when there is little, and when there is enough again."""
 
     def __init__(self) -> None:
-        self._crowded = ""
+        self._shortage = ""
 
     def check(self) -> str:
         """That there is little, in words; empty if there is enough."""
-        before, self._crowded = self._crowded, open_files.describe_shortage()
-        if self._crowded and not before:
-            log.warning("open files: %s: with none left nobody new reaches the agent (LimitNOFILE)", self._crowded)
-        elif before and not self._crowded:
+        previous, self._shortage = self._shortage, open_files.describe_shortage()
+        if self._shortage and not previous:
+            log.warning("open files: %s: with none left nobody new reaches the agent (LimitNOFILE)", self._shortage)
+        elif previous and not self._shortage:
             log.info("open files: there is room again")
-        return self._crowded
+        return self._shortage
 
     async def run(self, interval_s: float) -> None:
         """Look so often, until cancelled: nothing tells of it."""

@@ -29,20 +29,20 @@ class LoggedTransition(NamedTuple):
 def log_transitions(transitions: Sequence[LoggedTransition], get_holders: Callable[[], Holders]) -> None:
     """Log transitions of one resource; more at once than a person reads are one line."""
     if len(transitions) > MAX_TRANSITION_LINES:
-        _at_once([one.change for one in transitions])
+        _log_summary([transition.change for transition in transitions])
         return
-    for one in transitions:
-        change = one.change
-        touched = (change.is_blip or change.new_health is Health.UNHEALTHY) and change.old_health is Health.HEALTHY
-        pods = _pods(change, get_holders()) if touched else ()
-        held = f" (held by {', '.join(pods)})" if pods else ""
+    for transition in transitions:
+        change = transition.change
+        affects_pods = (change.is_blip or change.new_health is Health.UNHEALTHY) and change.old_health is Health.HEALTHY
+        pods = _find_pods(change, get_holders()) if affects_pods else ()
+        suffix = f" (held by {', '.join(pods)})" if pods else ""
         log.log(
-            logging.WARNING if pods else _level(change),
+            logging.WARNING if pods else _choose_level(change),
             "%s%s",
             escape(str(change)),
-            escape(held),
+            escape(suffix),
             extra=fields(
-                _kind(change),
+                _choose_message_id(change),
                 resource=change.resource,
                 device=change.id,
                 address=escape(change.location),
@@ -50,27 +50,27 @@ def log_transitions(transitions: Sequence[LoggedTransition], get_holders: Callab
                 to=change.new_health.value if change.new_health else None,
                 reason=escape(change.reason),
                 pod=escape(" ".join(pods)),
-                since=one.since,
-                check=one.check,
-                evidence=escape(one.evidence),
+                since=transition.since,
+                check=transition.check,
+                evidence=escape(transition.evidence),
             ),
         )
 
 
-def _at_once(changes: Sequence[Transition]) -> None:
-    worse = sum(change.new_health is not Health.HEALTHY for change in changes)
+def _log_summary(changes: Sequence[Transition]) -> None:
+    unhealthy_count = sum(change.new_health is not Health.HEALTHY for change in changes)
     log.warning(
         "%s: %d devices changed at once: %d Healthy, %d not; the first: %s",
         changes[0].resource,
         len(changes),
-        len(changes) - worse,
-        worse,
+        len(changes) - unhealthy_count,
+        unhealthy_count,
         escape(str(changes[0])),
         extra=fields(MessageId.AT_ONCE, resource=changes[0].resource),
     )
 
 
-def _kind(change: Transition) -> MessageId:
+def _choose_message_id(change: Transition) -> MessageId:
     if change.is_blip:
         return MessageId.BLIP
     if change.new_health is None:
@@ -80,17 +80,17 @@ def _kind(change: Transition) -> MessageId:
     return MessageId.HEALTHY if change.old_health is Health.UNHEALTHY else MessageId.LISTED
 
 
-def _level(change: Transition) -> int:
+def _choose_level(change: Transition) -> int:
     levels = {MessageId.UNHEALTHY: logging.WARNING, MessageId.HEALTHY: NOTICE}
-    return levels.get(_kind(change), logging.INFO)
+    return levels.get(_choose_message_id(change), logging.INFO)
 
 
-def _pods(change: Transition, holders: Holders) -> Sequence[str]:
+def _find_pods(change: Transition, holders: Holders) -> Sequence[str]:
     """Which pods have a device that is Healthy no more, or not what they have."""
-    found = {
+    names = {
         f"{holder.namespace}/{holder.pod}": None
-        for (resource, id), held in holders.items()  # noqa: A001  the API's own word
+        for (resource, id), device_holders in holders.items()  # noqa: A001  the API's own word
         if resource == change.resource and change.id in {id, split_share(id)[0][0]}
-        for holder in held
+        for holder in device_holders
     }
-    return [*found]
+    return [*names]

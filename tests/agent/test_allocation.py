@@ -140,7 +140,7 @@ async def test_many_that_are_stuck_cost_one_thread_and_delay_no_other(node, stuc
     (answer,) = await ask(node, ["foo1"])
     assert answer.devices[0].host_path == "/dev/foo1"
     stuck.set()
-    await node.until(lambda: not node.running.allocation._reading)
+    await node.until(lambda: not node.running.allocation._pending_reads)
     (answer,) = await ask(node, ["foo0"])
     assert answer.devices[0].host_path == "/dev/foo0"
 

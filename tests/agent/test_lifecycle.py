@@ -448,7 +448,7 @@ async def test_a_new_resource_may_be_held_already(rig):
     rig.serve(BAR)
     async with rig.agent() as agent:
         await rig.streaming(BAR)
-        await rig.until(lambda: not agent.devices_in_use._doubts)
+        await rig.until(lambda: not agent.devices_in_use._unconfirmed_count)
         rig.serve(FOO, BAR)
         await rig.reload(agent)
         await rig.streaming(FOO)

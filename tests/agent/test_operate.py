@@ -84,7 +84,7 @@ async def test_a_storm_of_changes_is_not_reckoned_one_by_one(node, monkeypatch):
         status = build_commands(ActiveConfig(agent, str(node.etc)), agent)["status"]
         waiting = asyncio.create_task(status({"unlike": "the same", "seconds": 1.0}))
         while not waiting.done():
-            agent.status._stir()
+            agent.status._notify_waiters()
             await asyncio.sleep(0.001)
         assert waiting.result()["revision"] == "the same"
     assert len(reckoned) in {1, 2}  # when he asks, and when he has waited; a busy host may take as long for the first

@@ -590,7 +590,7 @@ async def test_restarts_without_end_leave_nothing(rig, baseline, release, times)
     await rig.kubelet.start()
     async with rig.agent() as agent:
         await rig.streaming(FOO, BAR)
-        await rig.until(lambda: not agent.devices_in_use._doubts)  # all that runs has begun
+        await rig.until(lambda: not agent.devices_in_use._unconfirmed_count)  # all that runs has begun
         first = baseline()
         present = True
         for _ in range(times):

@@ -80,11 +80,11 @@ async def test_what_one_pod_has_of_a_group_no_other_gets_until_it_ends(node):
     with pytest.raises(PodRefused):
         await node.kubelet.allocate("vm3", "c", {NIC: 1})
     held = node.running.devices_in_use
-    held._holding, held._fresh = (
-        type(held._holding)(),
+    held._history, held._new_grants = (
+        type(held._history)(),
         {},
     )  # as two answers of PodResources have it, a minute apart, when vm1 has ended
-    held._changed()
+    held._on_change()
     await node.until(lambda: not node.kubelet.unhealthy(NIC))
 
 

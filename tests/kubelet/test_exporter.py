@@ -15,7 +15,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agent.core.entry.query import QueryResult, QueryStatus, ServiceProtocol, SocketQuery
-from agent.kubelet.amd_exporter import _said
+from agent.kubelet.amd_exporter import _parse_results
 from agent.kubelet.grpc_channel import RawCodec
 from agent.kubelet.messages.metricssvc import GpuState, GpuStateResponse
 from agent.kubelet.socket_query import query_service
@@ -135,4 +135,4 @@ async def test_an_answer_is_read_beside_the_event_loop(path, monkeypatch):
 @example(b"\x08\x05")  # a GPU is a number
 def test_no_bytes_break_it(message):
     with suppress(ValueError):
-        assert all(isinstance(answer, QueryResult) for answer in _said(message, A))
+        assert all(isinstance(answer, QueryResult) for answer in _parse_results(message, A))

@@ -187,7 +187,7 @@ async def test_who_floods_leaves_others_their_turn(path, monkeypatch):
         if turning:
             asyncio.get_running_loop().call_soon(turn)
 
-    monkeypatch.setattr(grpc_health, "_BREATH", 0)
+    monkeypatch.setattr(grpc_health, "_PAUSE_SECONDS", 0)
     async with Flood().serve(path), aclosing(query_service(SocketQuery(path, 20.0, 3600.0))) as answers:
         turn()
         seen = [(await anext(answers), turns)[1] for _ in range(100)]
@@ -256,7 +256,7 @@ async def test_a_peer_that_breaks_the_protocol_is_left_in_silence(path, caplog):
 
 async def test_who_says_the_same_for_ever_is_heard_for_ever(path, monkeypatch):
     monkeypatch.setattr(socket_query, "_LIMIT", 160_000)  # a little more than a window of answers, with their frames
-    monkeypatch.setattr(grpc_health, "_BREATH", 0)
+    monkeypatch.setattr(grpc_health, "_PAUSE_SECONDS", 0)
 
     class Flood(Health):
         async def watch(self, stream):

@@ -238,7 +238,9 @@ async def test_a_rebound_function_leaves_one_resource_before_it_joins_the_other(
     tree.pci("0000:3b:00.1", driver="vfio-pci")
     async with rig.kubelet, rig.agent() as agent:
         await rig.streaming(NET, VFIO)
-        await rig.until(lambda: not agent.devices_in_use._doubts)  # until then pods may hold all that is listed
+        await rig.until(
+            lambda: not agent.devices_in_use._unconfirmed_count
+        )  # until then pods may hold all that is listed
         for driver, here, there in (("vfio-pci", VFIO, NET), ("mlx5_core", NET, VFIO)):
             tree.link(f"{card}/driver", f"/sys/bus/pci/drivers/{driver}")
             agent.tracker.nudge(kernel_event(card, "pci"))

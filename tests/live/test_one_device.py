@@ -155,7 +155,7 @@ async def test_no_second_pod_gets_what_a_pod_has(rig, soon, links, entries, happ
             await rig.streaming(*names)
         else:
             happens(tree)
-        await rig.until(lambda: not agent.devices_in_use._doubts)
+        await rig.until(lambda: not agent.devices_in_use._unconfirmed_count)
         await looked(rig, agent, names)
         for name in names:
             with pytest.raises(PodRefused):
