@@ -130,7 +130,7 @@ async def test_what_is_forgotten_while_the_lists_are_made_stays_forgotten():
     class Specs:
         next_at = None
 
-        async def renew(self, *_):
+        async def refresh(self, *_):
             for name in [name for name in lists.assembly.lists if name == "example.com/old"]:
                 lists.drop(name)
             return {}
