@@ -30,22 +30,22 @@ class AgentUnreachable(NamedTuple):
 
 
 def ask_agent(
-    arguments: argparse.Namespace, request: Mapping[str, Any], *, waiting: float = 0.0, refused: int = 1
+    arguments: argparse.Namespace, request: Mapping[str, Any], *, wait_seconds: float = 0.0, refusal_code: int = 1
 ) -> ControlAnswer | int:
     """What the agent answers; or, when that is said on standard error, the exit code.
 
     waiting: so many seconds the agent may let pass before it has something to answer. refused: the exit code where it
     says why there is no answer.
     """
-    answer = send_request(control_of(arguments), request, waiting + arguments.timeout)
+    answer = send_request(find_control_socket(arguments), request, wait_seconds + arguments.timeout)
     if isinstance(answer, AgentUnreachable):
         return fail(arguments, answer.reason, answer.code)
     if "error" in answer:
-        return fail(arguments, str(answer["error"]), refused)
+        return fail(arguments, str(answer["error"]), refusal_code)
     return answer
 
 
-def control_of(arguments: argparse.Namespace) -> str:
+def find_control_socket(arguments: argparse.Namespace) -> str:
     """Where the agent of this configuration listens; of that only agent.toml is read."""
     return read_agent_toml(ConfigFiles(os.path.abspath(arguments.config)), []).paths.control
 

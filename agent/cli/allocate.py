@@ -37,7 +37,10 @@ from agent.kubelet.allocate_response import format_allocate_response
 
 OUTPUTS = ("json",)
 FORMS = ("grant", "grpc", "cdi", "podman", "docker", "ctr")
-TOLD = {"grant", "grpc"}  # as the kubelet is told; the others are for whoever has no agent that writes CDI specs
+KUBELET_FORMS = {
+    "grant",
+    "grpc",
+}  # as the kubelet is told; the others are for whoever has no agent that writes CDI specs
 REFUSED = 1
 WRONG_COMMAND_LINE = 2
 NO_SUCH_NAME = 4
@@ -46,7 +49,9 @@ NO_SUCH_NAME = 4
 def add(parser: argparse.ArgumentParser) -> None:
     """The arguments of `allocate`."""
     parser.add_argument("resource", metavar="RESOURCE", help="the resource, as pods ask for it")
-    parser.add_argument("--count", type=_count, metavar="N", help="so many, as preferred, of those that are free (1)")
+    parser.add_argument(
+        "--count", type=_parse_count, metavar="N", help="so many, as preferred, of those that are free (1)"
+    )
     parser.add_argument("--id", nargs="+", metavar="ID", default=[], dest="ids", help="these devices")
     parser.add_argument("--prefer", action="store_true", help="of those of --id, --count as preferred")
     parser.add_argument("--as", choices=FORMS, default="grant", dest="form", help="in which form (grant)")
@@ -55,7 +60,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Look, and print the grant."""
-    wrong = _wrong(arguments)
+    wrong = _find_usage_error(arguments)
     if wrong:
         return fail(arguments, wrong, WRONG_COMMAND_LINE)
     configuration = load(arguments.config)
@@ -69,19 +74,19 @@ def run(arguments: argparse.Namespace) -> int:
         return fail(arguments, f"{name}: no such resource{hint}", NO_SUCH_NAME)
     try:
         paths = configuration.settings.paths
-        pool = _pool(seen, arguments, paths.control)
-        ids = pool.ids if pool.exact else seen.choose_ids(name, arguments.count or 1, pool.ids, pool.state)
-        grant = seen.preview_grant(name, ids, with_generated_spec=arguments.form in TOLD)
+        pool = _build_pool(seen, arguments, paths.control)
+        ids = pool.ids if pool.is_exact else seen.choose_ids(name, arguments.count or 1, pool.ids, pool.state)
+        grant = seen.preview_grant(name, ids, with_generated_spec=arguments.form in KUBELET_FORMS)
         spec = seen.build_generated_spec(name, ids) if arguments.form == "grant" else None
-        said = _said(grant, arguments.form, spec, as_json=as_json)
+        said = _format_output(grant, arguments.form, spec, as_json=as_json)
     except (GrantRefusedError, UnsupportedGrantError) as refused:
         if isinstance(refused, GrantRefusedError) and refused.cause is RefusalCause.UNKNOWN_ID:
-            return fail(arguments, f"{refused}{_nearest(arguments.ids, seen, name)}", NO_SUCH_NAME)
+            return fail(arguments, f"{refused}{_format_hint(arguments.ids, seen, name)}", NO_SUCH_NAME)
         if as_json:
             cause = refused.cause.value if isinstance(refused, GrantRefusedError) else "form"
             print(json.dumps({"resource": name, "refused": cause, "reason": str(refused)}, indent=1))
         return fail(arguments, str(refused), REFUSED)
-    terminal = Terminal.of(sys.stdout, colour=arguments.color, utc=arguments.utc)
+    terminal = Terminal.detect(sys.stdout, colour=arguments.color, utc=arguments.utc)
     if said is None:
         besides = GrantContext(
             seen.preview_grant(name, ids, with_generated_spec=False),
@@ -89,9 +94,9 @@ def run(arguments: argparse.Namespace) -> int:
             spec,
             paths.devinfo,
         )
-        print(terminal.text(_title(seen, grant, pool)))
-        print("\n".join(map(terminal.text, format_grant(grant, besides))))
-        print(f"Every node was checked {_where(arguments.root)} just now.")
+        print(terminal.make_displayable(_format_title(seen, grant, pool)))
+        print("\n".join(map(terminal.make_displayable, format_grant(grant, besides))))
+        print(f"Every node was checked {_describe_host(arguments.root)} just now.")
     else:
         print(said)
     for note in list_notes(grant, arguments.form):
@@ -99,7 +104,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _nearest(ids: Sequence[str], seen: DryRun, resource: str) -> str:
+def _format_hint(ids: Sequence[str], seen: DryRun, resource: str) -> str:
     """Which id may have been meant; empty if none is like it."""
     there = [id for device in seen.device_lists[resource].devices for id in device.list_ids()]  # noqa: A001
     unknown = next((id for id in ids if id not in there), "")  # noqa: A001
@@ -107,7 +112,7 @@ def _nearest(ids: Sequence[str], seen: DryRun, resource: str) -> str:
     return f"; nearest: {near}" if near else ""
 
 
-def _wrong(arguments: argparse.Namespace) -> str:
+def _find_usage_error(arguments: argparse.Namespace) -> str:
     """What is wrong with the command line."""
     if not arguments.dry_run:
         return "only the kubelet allocates: write --dry-run to see what a container would get"
@@ -118,33 +123,33 @@ def _wrong(arguments: argparse.Namespace) -> str:
     return ""
 
 
-def _count(text: str) -> int:
+def _parse_count(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text}: a number from 1")
     return int(text)
 
 
-class _Pool(NamedTuple):
+class _IdPool(NamedTuple):
     """The ids to choose from. state: what of the resource can be had, which is Healthy or, where an agent can say so,
     free. many: how many these are. exact: these very ids.
     """
 
     ids: tuple[str, ...]
     state: str
-    many: int
-    exact: bool = False
+    available_count: int
+    is_exact: bool = False
 
 
-def _pool(seen: DryRun, arguments: argparse.Namespace, control: str) -> _Pool:
+def _build_pool(seen: DryRun, arguments: argparse.Namespace, control: str) -> _IdPool:
     name = arguments.resource
     healthy, held = seen.list_healthy_ids(name), known_held(control, seen.root, name)
     free, state = (healthy, "Healthy") if held is None else ([id for id in healthy if id not in held], "free")  # noqa: A001
     if arguments.ids:
-        return _Pool(tuple(dict.fromkeys(arguments.ids)), state, len(free), exact=not arguments.prefer)
-    return _Pool(tuple(free), state, len(free))
+        return _IdPool(tuple(dict.fromkeys(arguments.ids)), state, len(free), is_exact=not arguments.prefer)
+    return _IdPool(tuple(free), state, len(free))
 
 
-def _said(grant: Grant, form: str, spec: GeneratedSpec | None, *, as_json: bool) -> str | None:
+def _format_output(grant: Grant, form: str, spec: GeneratedSpec | None, *, as_json: bool) -> str | None:
     """The grant in a form; none if that is the page for people."""
     if form == "grpc":
         return format_allocate_response(grant)
@@ -156,7 +161,7 @@ def _said(grant: Grant, form: str, spec: GeneratedSpec | None, *, as_json: bool)
     return json.dumps(words, indent=1) if as_json else shlex.join(words)
 
 
-def _title(seen: DryRun, grant: Grant, pool: _Pool) -> str:
+def _format_title(seen: DryRun, grant: Grant, pool: _IdPool) -> str:
     """Which ids, of how many, where they are, and what they were preferred by."""
     listed = seen.device_lists[grant.resource]
     found = [found[0] for id in grant.ids if (found := listed.find_device(id))]  # noqa: A001  the API's own word
@@ -166,17 +171,21 @@ def _title(seen: DryRun, grant: Grant, pool: _Pool) -> str:
     of = "" if many == len(grant.ids) else f"shares of {many} device{'s' * (many != 1)}, "
     ids = " ".join(make_printable(id, None) for id in grant.ids)  # noqa: A001  the API's own word
     rules = seen.find_entry(grant.resource).prefer
-    by = f", {', then '.join(map(_rule, rules))}" if rules and not pool.exact and len(pool.ids) > len(grant.ids) else ""
-    count = f"{of}{len(grant.ids)} of {pool.many} {pool.state}"
+    by = (
+        f", {', then '.join(map(_describe_rule, rules))}"
+        if rules and not pool.is_exact and len(pool.ids) > len(grant.ids)
+        else ""
+    )
+    count = f"{of}{len(grant.ids)} of {pool.available_count} {pool.state}"
     return f"grant of {grant.resource} for one container: {ids}   ({count}{numa}{by})"
 
 
-def _rule(rule: PreferRule) -> str:
+def _describe_rule(rule: PreferRule) -> str:
     """A rule of `prefer`, as people say it."""
     if isinstance(rule, DistanceRule):
         return f"near {rule.links.name if rule.links else PCIE}"
     return {"same": f"same {rule.word}", "order": f"by {rule.word}"}.get(rule.verb, f"{rule.verb} by {rule.word}")
 
 
-def _where(root: str) -> str:
+def _describe_host(root: str) -> str:
     return "on the host" if os.path.realpath(root) == "/" else "in what --root says"

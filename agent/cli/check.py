@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from agent.cli.host_report.host_findings import find_host_findings
 from agent.cli.host_report.scan_host import scan_host
-from agent.cli.output import fail, is_json, say_json
+from agent.cli.output import fail, is_json, print_json
 from agent.cli.terminal import Terminal
 from agent.config.describe.descriptions import Description, NoDescriptionError, find_descriptions
 from agent.config.describe.descriptions import convert_to_json as reading_as_json
@@ -61,9 +61,9 @@ def run(arguments: argparse.Namespace) -> int:
     findings = tuple(sort_findings(findings))
     if is_json(arguments):
         aloud_or_not = map(build_json, findings) if arguments.aloud is None else map(reading_as_json, readings)
-        say_json([*aloud_or_not], arguments)
+        print_json([*aloud_or_not], arguments)
     else:
-        aloud(readings, Terminal.of(sys.stdout, colour=arguments.color, utc=arguments.utc))
+        print_descriptions(readings, Terminal.detect(sys.stdout, colour=arguments.color, utc=arguments.utc))
         for finding in findings:
             print(render(finding))
         served = format_count(len(configuration.resources), "resource")
@@ -72,10 +72,10 @@ def run(arguments: argparse.Namespace) -> int:
     return 1 if bad else 0
 
 
-def aloud(readings: Sequence[Description], terminal: Terminal) -> None:
+def print_descriptions(readings: Sequence[Description], terminal: Terminal) -> None:
     """Print readings, an empty line behind each."""
     for reading in readings:
         title, *lines = read(reading, terminal.width)
-        print(terminal.style(terminal.text(title), "bold"))
+        print(terminal.style(terminal.make_displayable(title), "bold"))
         for line in (*lines, ""):
-            print(terminal.text(line))
+            print(terminal.make_displayable(line))

@@ -10,15 +10,15 @@ from typing import Any
 from agent.config.load import SHIPPED
 
 SCENARIOS = os.path.normpath(os.path.join(SHIPPED, "..", "..", "tests", "scenarios"))
-_MADE = {
+_TREE_KINDS = {
     "built": "built by us from the kernel's documented layout",
     "recorded": "recorded from a machine",
 }
 _MARKS = {"good": "good, on different NUMA nodes", "faulty": "faulty", "left": "not selected"}
-_UNTRIED = "nothing of it so far; all of this holds on that tree alone"
+_UNTRIED_TEXT = "nothing of it so far; all of this holds on that tree alone"
 
 
-def fixture(name: str) -> list[str]:
+def format_scenario(name: str) -> list[str]:
     """The scenario of a class as a section of a page; nothing of a class that has none."""
     path = os.path.join(SCENARIOS, f"class-{name}.toml")
     try:
@@ -29,12 +29,12 @@ def fixture(name: str) -> list[str]:
     marks = said.get("fixture", {})
     tree = str(marks.get("tree", "built"))
     lines = [f"[`tests/scenarios/class-{name}.toml`](../../tests/scenarios/class-{name}.toml), a machine that is"]
-    lines += [f"{_MADE.get(tree, tree)}. In it:", "", *_devices(marks)]
-    lines += [f"- tried on hardware: {marks.get('tried', _UNTRIED)}", "", "What happens there:", ""]
+    lines += [f"{_TREE_KINDS.get(tree, tree)}. In it:", "", *_format_devices(marks)]
+    lines += [f"- tried on hardware: {marks.get('tried', _UNTRIED_TEXT)}", "", "What happens there:", ""]
     return [*lines, *(f"{number}. {step['about']}" for number, step in enumerate(said["step"], 1) if "about" in step)]
 
 
-def _devices(marks: Mapping[str, Any]) -> Iterator[str]:
+def _format_devices(marks: Mapping[str, Any]) -> Iterator[str]:
     """Who is well in it, who is not, and how; who is there and left alone, and by which clause."""
     for mark, words in _MARKS.items():
         told = marks.get(mark, ())

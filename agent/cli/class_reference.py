@@ -10,7 +10,7 @@ import sys
 import tomllib
 from collections.abc import Iterator, Sequence
 
-from agent.cli.class_examples import fixture
+from agent.cli.class_examples import format_scenario
 from agent.config.describe.class_manual import ClassManual, build_manual
 from agent.config.describe.descriptions import describe_class
 from agent.config.describe.text_layout import render_description
@@ -36,21 +36,21 @@ _SECTIONS = (
 )
 
 
-def pages(directory: str) -> dict[str, str]:
+def build_pages(directory: str) -> dict[str, str]:
     """The pages, each by its name below the directory where they belong, as Markdown."""
     studied = load_with_entries(os.devnull)
     manuals = {name: build_manual(studied, name) for name in sorted(studied.library.list_names())}
     with open(os.path.join(directory, "classes", "kinds.toml"), "rb") as file:
         kinds = tomllib.load(file)
-    made = {"classes.md": _text(_index(manuals, kinds))}
-    return made | {f"classes/{name}.md": _text(_page(one, studied)) for name, one in manuals.items()}
+    made = {"classes.md": _join_lines(_format_index(manuals, kinds))}
+    return made | {f"classes/{name}.md": _join_lines(_format_page(one, studied)) for name, one in manuals.items()}
 
 
-def _text(lines: Iterator[str]) -> str:
+def _join_lines(lines: Iterator[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _index(manuals: dict[str, ClassManual], kinds: dict[str, list[str]]) -> Iterator[str]:
+def _format_index(manuals: dict[str, ClassManual], kinds: dict[str, list[str]]) -> Iterator[str]:
     yield _HEAD.removesuffix("\n")
     rest = [name for name in manuals if not any(name in names for names in kinds.values())]
     for kind, names in (*kinds.items(), *([(_OTHERS, rest)] if rest else ())):
@@ -59,7 +59,7 @@ def _index(manuals: dict[str, ClassManual], kinds: dict[str, list[str]]) -> Iter
             yield f"| [{name}](classes/{name}.md) | {manuals[name].about} |"
 
 
-def _page(one: ClassManual, studied: LoadedConfig) -> Iterator[str]:
+def _format_page(one: ClassManual, studied: LoadedConfig) -> Iterator[str]:
     """A class in full."""
     yield from (f"# {one.name}", "", f"{one.about[:1].upper()}{one.about[1:]}.")
     used = ", ".join(f"[{name}]({name}.md)" for name in one.uses)
@@ -69,16 +69,16 @@ def _page(one: ClassManual, studied: LoadedConfig) -> Iterator[str]:
         if said:
             yield from ("", f"## {title}", "", "```text", *said, "```")
     if one.notes:
-        yield from ("", "## Notes and traps", "", *_notes(one.notes))
+        yield from ("", "## Notes and traps", "", *_format_notes(one.notes))
     yield from ("", "## Example", "", "```toml", *one.example.splitlines(), "```")
     yield from ("", "## Read aloud", "", "Each clause with the file and the line where it stands.", "")
     yield from ("```text", *render_description(describe_class(one.name, studied.library.get_class(one.name))), "```")
-    behind = fixture(one.name)
+    behind = format_scenario(one.name)
     if behind:
         yield from ("", "## What stands behind it", "", *behind)
 
 
-def _notes(notes: Sequence[tuple[bool, str]]) -> Iterator[str]:
+def _format_notes(notes: Sequence[tuple[bool, str]]) -> Iterator[str]:
     for index, (toml, text) in enumerate(notes):
         yield from ([""] if index else [])
         yield from ("```toml", *text.splitlines(), "```") if toml else (text,)
@@ -86,7 +86,7 @@ def _notes(notes: Sequence[tuple[bool, str]]) -> Iterator[str]:
 
 def main(directory: str) -> None:
     """Write them, and take away those of classes that are gone."""
-    made = pages(directory)
+    made = build_pages(directory)
     for name in os.listdir(os.path.join(directory, "classes")):
         if name.endswith(".md") and f"classes/{name}" not in made:
             os.unlink(os.path.join(directory, "classes", name))

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from agent.cli.agent_client import ask_agent
-from agent.cli.output import fail, is_json, say_json
+from agent.cli.output import fail, is_json, print_json
 from agent.core.language.safe_text import escape
 
 OUTPUTS = ("json", "jsonl")
@@ -37,13 +37,13 @@ def run(arguments: argparse.Namespace) -> int:
         said = f"{arguments.device}: no resource lists such a device; their ids: device-agent status RESOURCE"
         return fail(arguments, said, NO_SUCH_DEVICE)
     if is_json(arguments):
-        say_json(answer, arguments)
+        print_json(answer, arguments)
     else:
-        print("\n".join(_line(device, arguments.check) for device in devices))
+        print("\n".join(_format_device(device, arguments.check) for device in devices))
     return 1 if any(device["reason"] for device in devices) else 0
 
 
-def _line(device: Mapping[str, Any], check: str | None) -> str:
+def _format_device(device: Mapping[str, Any], check: str | None) -> str:
     cleared = ", ".join(device["cleared"])
     done = f"cleared: {cleared}" if cleared else f"{check} does not fail" if check else "no check fails"
     reason = f": {device['reason']}" if device["reason"] else ""

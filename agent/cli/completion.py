@@ -129,10 +129,10 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _commands() -> Mapping[str, _Command]:
+def _describe_commands() -> Mapping[str, _Command]:
     found = {}
     for name, (_, about) in main.COMMANDS.items():
-        parser = main.parser_of(name)
+        parser = main.build_parser(name)
         flags: dict[str, str] = {}
         words: list[str] = []
         for action in parser._actions:  # noqa: SLF001  argparse has no other way to ask what a parser takes
@@ -144,22 +144,22 @@ def _commands() -> Mapping[str, _Command]:
     return found
 
 
-def _bash() -> str:
+def _format_bash() -> str:
     cases = []
-    for name, command in _commands().items():
+    for name, command in _describe_commands().items():
         flags, words, kinds = map(" ".join, (command.flags, command.words, _NAMES.get(name, ())))
         cases.append(f'        {name}) flags="{flags}"; fixed="{words}"; kinds="{kinds}" ;;')
-    common = " ".join(main.parser_of("version")._option_string_actions)  # noqa: SLF001  as above
+    common = " ".join(main.build_parser("version")._option_string_actions)  # noqa: SLF001  as above
     filled = _BASH.replace("@CASES@", "\n".join(cases)).replace("@COMMANDS@", " ".join((*main.COMMANDS, "help")))
     filled = filled.replace("@COMMON@", common).replace("@OUTPUTS@", " ".join(main.OUTPUTS))
     return filled.replace("@CONFIG@", main.CONFIG)
 
 
-def _zsh() -> str:
+def _format_zsh() -> str:
     described, cases = [], []
-    for name, command in _commands().items():
-        described.append(f"        {_quoted(f'{name}:{command.about}')}")
-        flags = " ".join(_quoted(f"{flag}[{_plain(about)}]") for flag, about in command.flags.items())
+    for name, command in _describe_commands().items():
+        described.append(f"        {_quote(f'{name}:{command.about}')}")
+        flags = " ".join(_quote(f"{flag}[{_simplify_help(about)}]") for flag, about in command.flags.items())
         kinds = " ".join(f"_device_agent_{kind};" for kind in _NAMES.get(name, ()))
         rest = f"'*:word:({' '.join(command.words)})'" if command.words else "'*:file:_files'"
         rest = f"'*:name:{{{kinds}}}'" if kinds else rest
@@ -168,27 +168,27 @@ def _zsh() -> str:
     return filled.replace("@CONFIG@", main.CONFIG)
 
 
-def _fish() -> str:
+def _format_fish() -> str:
     lines = []
-    for name, command in _commands().items():
-        lines.append(f"complete -c device-agent -n __fish_use_subcommand -f -a {name} -d {_quoted(command.about)}")
+    for name, command in _describe_commands().items():
+        lines.append(f"complete -c device-agent -n __fish_use_subcommand -f -a {name} -d {_quote(command.about)}")
         seen = f"-n '__fish_seen_subcommand_from {name}'"
         for flag, about in command.flags.items():
             how = f"-l {flag[2:]}" if flag.startswith("--") else f"-s {flag[1:]}"
-            lines.append(f"complete -c device-agent {seen} {how} -d {_quoted(_plain(about))}")
+            lines.append(f"complete -c device-agent {seen} {how} -d {_quote(_simplify_help(about))}")
         if command.words:
-            lines.append(f"complete -c device-agent {seen} -f -a {_quoted(' '.join(command.words))}")
+            lines.append(f"complete -c device-agent {seen} -f -a {_quote(' '.join(command.words))}")
         lines += [f"complete -c device-agent {seen} -a '(__device_agent_{kind})'" for kind in _NAMES.get(name, ())]
     return _FISH.replace("@LINES@", "\n".join(lines)).replace("@CONFIG@", main.CONFIG)
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return "'" + text.replace("'", "'\\''") + "'"
 
 
-def _plain(text: str) -> str:
+def _simplify_help(text: str) -> str:
     """Help without what a zsh description would end at, and without argparse's own marks."""
     return text.replace("[", "(").replace("]", ")").replace(":", ",").replace("%%", "%")
 
 
-SHELLS: Mapping[str, Callable[[], str]] = {"bash": _bash, "zsh": _zsh, "fish": _fish}
+SHELLS: Mapping[str, Callable[[], str]] = {"bash": _format_bash, "zsh": _format_zsh, "fish": _format_fish}

@@ -11,10 +11,10 @@ import argparse
 import sys
 from collections.abc import Mapping, Sequence
 
-from agent.cli.check import aloud
+from agent.cli.check import print_descriptions
 from agent.cli.host_report.class_entries import compile_classes
 from agent.cli.host_report.scan_host import scan_host
-from agent.cli.output import fail, is_json, say_json
+from agent.cli.output import fail, is_json, print_json
 from agent.cli.table import Column, Row, render
 from agent.cli.terminal import Terminal
 from agent.config.describe.class_manual import ClassManual, build_manual, format_manual
@@ -29,7 +29,7 @@ OUTPUTS = ("json", "jsonl", "name")
 WRONG_COMMAND_LINE = 2
 NO_SUCH_CLASS = 4
 
-_COLUMNS = (Column("CLASS"), Column("TAKES", narrowest=16), Column("SERVES", narrowest=20))
+_COLUMNS = (Column("CLASS"), Column("TAKES", min_width=16), Column("SERVES", min_width=20))
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -44,25 +44,25 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print a list or one class."""
-    if wrong := _wrong(arguments):
+    if wrong := _find_usage_error(arguments):
         return fail(arguments, wrong, WRONG_COMMAND_LINE)
     studied = load_with_entries(arguments.config)
-    terminal = Terminal.of(sys.stdout, colour=arguments.color, utc=arguments.utc)
+    terminal = Terminal.detect(sys.stdout, colour=arguments.color, utc=arguments.utc)
     if arguments.what == "list":
         manuals = [build_manual(studied, name) for name in sorted(studied.library.list_names())]
-        here = _here(studied, Root(arguments.root)) if arguments.here else None
-        _list(manuals, here, arguments, terminal)
+        here = _find_host_use(studied, Root(arguments.root)) if arguments.here else None
+        _print_list(manuals, here, arguments, terminal)
         return 0
     names = studied.library.list_names()
     if arguments.name not in names:
         near = find_nearest(arguments.name, names)
         hint = f"nearest: {near}" if near else "device-agent class list shows them"
         return fail(arguments, f"{arguments.name}: no class has this name; {hint}", NO_SUCH_CLASS)
-    _show(studied, arguments, terminal)
+    _print_class(studied, arguments, terminal)
     return 0
 
 
-def _wrong(arguments: argparse.Namespace) -> str:
+def _find_usage_error(arguments: argparse.Namespace) -> str:
     """What is wrong with the command line; empty if nothing is."""
     if (arguments.what == "show") != (arguments.name is not None):
         return "it is class list, or class show NAME"
@@ -75,14 +75,14 @@ def _wrong(arguments: argparse.Namespace) -> str:
     return ""
 
 
-class _Here(Struct):
+class _HostUse(Struct):
     """How many host devices a class finds, and which resources have some of them."""
 
     count: int
     takers: tuple[str, ...]
 
 
-def _here(studied: LoadedConfig, root: Root) -> dict[str, _Here]:
+def _find_host_use(studied: LoadedConfig, root: Root) -> dict[str, _HostUse]:
     """What each class that can serve as it is finds on this host."""
     classes = compile_classes(studied.library, studied.library.list_names())
     found: dict[str, list[str]] = {spec.class_name: [] for spec in classes if spec.class_name}
@@ -92,23 +92,28 @@ def _here(studied: LoadedConfig, root: Root) -> dict[str, _Here]:
     taken = scan_host(root, studied.configuration.resources, all_sources=False)
     takers = {item.host.key: item.entry.name for item in taken.items if item.entry}
     return {
-        name: _Here(len(keys), tuple(dict.fromkeys(takers[key] for key in keys if key in takers)))
+        name: _HostUse(len(keys), tuple(dict.fromkeys(takers[key] for key in keys if key in takers)))
         for name, keys in found.items()
     }
 
 
-def _list(
-    manuals: Sequence[ClassManual], here: Mapping[str, _Here] | None, arguments: argparse.Namespace, terminal: Terminal
+def _print_list(
+    manuals: Sequence[ClassManual],
+    here: Mapping[str, _HostUse] | None,
+    arguments: argparse.Namespace,
+    terminal: Terminal,
 ) -> None:
     shown = manuals if here is None else [one for one in manuals if one.name in here and here[one.name].count]
     if is_json(arguments):
-        found = [{**_facts(one), **({} if here is None else asdict(here[one.name]))} for one in shown]
-        say_json(found, arguments)
+        found = [{**_build_json(one), **({} if here is None else asdict(here[one.name]))} for one in shown]
+        print_json(found, arguments)
         return
     if arguments.output == "name":
         print("".join(f"{one.name}\n" for one in shown), end="")
         return
-    rows = [Row(tuple(map(escape, (one.name, one.source_text, one.about, *_last(one, here))))) for one in shown]
+    rows = [
+        Row(tuple(map(escape, (one.name, one.source_text, one.about, *_format_last_cells(one, here))))) for one in shown
+    ]
     last = [Column("")] if here is None else [Column("HERE", right=True), Column("")]
     print("\n".join(render([*_COLUMNS, *last], rows, terminal)))
     own = sum(one.is_local for one in manuals)
@@ -116,17 +121,17 @@ def _list(
     count = format_count(len(manuals), "class", "classes")
     all_of = count if here is None else f"{len(shown)} of {count} find{'s' * (len(shown) == 1)} something here"
     summary = f"{all_of}{yours}. One in full, with an example: device-agent class show NAME"
-    print(terminal.text(summary), file=sys.stdout if terminal.width is not None else sys.stderr)
+    print(terminal.make_displayable(summary), file=sys.stdout if terminal.width is not None else sys.stderr)
 
 
-def _last(one: ClassManual, here: Mapping[str, _Here] | None) -> tuple[str, ...]:
+def _format_last_cells(one: ClassManual, here: Mapping[str, _HostUse] | None) -> tuple[str, ...]:
     """The last columns: whose it is, or what it finds."""
     if here is None:
         return ("yours" if one.is_local else "",)
     return (str(here[one.name].count), " ".join(here[one.name].takers))
 
 
-def _show(studied: LoadedConfig, arguments: argparse.Namespace, terminal: Terminal) -> None:
+def _print_class(studied: LoadedConfig, arguments: argparse.Namespace, terminal: Terminal) -> None:
     sentence = studied.library.get_class(arguments.name)
     if arguments.toml:
         print(sentence.tree.spot.document.text, end="")
@@ -135,19 +140,19 @@ def _show(studied: LoadedConfig, arguments: argparse.Namespace, terminal: Termin
     elif arguments.aloud:
         reading = describe_class(arguments.name, sentence)
         if is_json(arguments):
-            say_json(convert_to_json(reading), arguments)
+            print_json(convert_to_json(reading), arguments)
         else:
-            aloud([reading], terminal)
+            print_descriptions([reading], terminal)
     elif is_json(arguments):
-        say_json(_facts(build_manual(studied, arguments.name)), arguments)
+        print_json(_build_json(build_manual(studied, arguments.name)), arguments)
     else:
         title, *lines = format_manual(build_manual(studied, arguments.name), terminal.width)
-        print(terminal.style(terminal.text(title), "bold"))
+        print(terminal.style(terminal.make_displayable(title), "bold"))
         for line in lines:
-            print(terminal.text(line))
+            print(terminal.make_displayable(line))
 
 
-def _facts(one: ClassManual) -> dict[str, object]:
+def _build_json(one: ClassManual) -> dict[str, object]:
     return {
         "name": one.name,
         "about": one.about or None,

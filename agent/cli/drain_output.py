@@ -7,8 +7,8 @@ import sys
 from collections.abc import Iterator
 
 from agent.cli.agent_client import ask_agent
-from agent.cli.output import fail, is_json, say_json
-from agent.cli.status import held_by
+from agent.cli.output import fail, is_json, print_json
+from agent.cli.status import format_holders
 from agent.control.control_socket import ControlAnswer
 from agent.core.language.safe_text import escape
 from agent.core.language.value import Absent
@@ -16,7 +16,7 @@ from agent.host.root import Root
 
 NO_SUCH_DEVICE = 4
 WAIT_SECONDS = 2.0  # between two questions whether pods hold something
-_SHOWN = 10  # devices with a line each
+_SHOWN_DEVICES = 10  # devices with a line each
 
 
 def request_device(do: str, arguments: argparse.Namespace, **more: str) -> ControlAnswer | int:
@@ -34,27 +34,28 @@ def request_device(do: str, arguments: argparse.Namespace, **more: str) -> Contr
 def print_answer(answer: ControlAnswer, arguments: argparse.Namespace) -> int:
     """Print it."""
     if is_json(arguments):
-        say_json(answer, arguments)
+        print_json(answer, arguments)
     else:
-        print("\n".join(_lines(answer)))
+        print("\n".join(_format_lines(answer)))
     if not answer["remembered"]:
         print("the state file cannot be written: a restart of the agent forgets this", file=sys.stderr)
     return 0
 
 
-def _lines(answer: ControlAnswer) -> Iterator[str]:
+def _format_lines(answer: ControlAnswer) -> Iterator[str]:
     devices = answer["devices"]
-    for device in devices[:_SHOWN]:
-        yield escape(f"{device['resource']} {device['id']} at {device['place']}: {_said(device)}")
+    for device in devices[:_SHOWN_DEVICES]:
+        yield escape(f"{device['resource']} {device['id']} at {device['place']}: {_format_drain_state(device)}")
         if device["drained"] and device["held_by"]:
-            yield f"held by {held_by(device['held_by'])}, which keeps it until it ends (drain --wait returns then)"
-    if len(devices) > _SHOWN:
-        yield f"and {len(devices) - _SHOWN} more"
+            holders = format_holders(device["held_by"])
+            yield f"held by {holders}, which keeps it until it ends (drain --wait returns then)"
+    if len(devices) > _SHOWN_DEVICES:
+        yield f"and {len(devices) - _SHOWN_DEVICES} more"
     if not devices:
         yield "nothing is there now"
 
 
-def _said(device: ControlAnswer) -> str:
+def _format_drain_state(device: ControlAnswer) -> str:
     drained = device["drained"]
     if drained is None:
         return f"not drained; {device['health']}{': ' + device['reason'] if device['reason'] else ''}"

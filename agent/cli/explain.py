@@ -25,7 +25,7 @@ from agent.cli.host_report.match_hints import find_match_hints
 from agent.cli.host_report.match_steps import build_match_steps, format_match_steps
 from agent.cli.host_report.report_command import run_report
 from agent.cli.host_report.scan_host import scan_host
-from agent.cli.output import fail, is_json, say_json
+from agent.cli.output import fail, is_json, print_json
 from agent.cli.terminal import Terminal
 from agent.config.load import Configuration
 from agent.core.entry.resource_spec import ResourceSpec
@@ -34,7 +34,7 @@ from agent.host.root import Root
 
 WRONG_COMMAND_LINE = 2
 OUTPUTS = ("json", "jsonl", "name")
-_SHOWN = 8  # classes that are named
+_SHOWN_CLASSES = 8  # classes that are named
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -48,34 +48,38 @@ def run(arguments: argparse.Namespace) -> int:
     """Look, and explain; once, or at each change."""
     if arguments.history and arguments.name is None:
         return fail(arguments, "--history is of a device: explain DEVICE --history", WRONG_COMMAND_LINE)
-    return run_report(arguments, _answer)
+    return run_report(arguments, _print_answer)
 
 
-def _answer(arguments: argparse.Namespace, root: Root, configuration: Configuration, terminal: Terminal) -> int:
+def _print_answer(arguments: argparse.Namespace, root: Root, configuration: Configuration, terminal: Terminal) -> int:
     specs = configuration.resources
     inventory = scan_host(root, specs, compile_shipped_classes(), cdi_directories=configuration.settings.paths.cdi)
     view = request_agent_data(arguments, configuration, root)
     if arguments.name is None:
         if arguments.output == "table":
             print("\n".join([view.format_view(terminal), *view.format_problems(terminal)]))
-        return _all(arguments, inventory, configuration, terminal)
+        return _explain_problems(arguments, inventory, configuration, terminal)
     spec = next((spec for spec in specs if spec.name == arguments.name), None)
     if spec is None:
-        return _device(arguments, inventory, configuration, terminal, view)
+        return _explain_device(arguments, inventory, configuration, terminal, view)
     if is_json(arguments):
-        say_json({**_as_json(inventory, spec), "agent": view.resource}, arguments)
+        print_json({**_build_json(inventory, spec), "agent": view.resource}, arguments)
     elif arguments.output == "name":
         print("\n".join(device.id for device in inventory.find_listed_devices(spec)))
     else:
         print(
             "\n".join(
-                [view.format_view(terminal), *_resource(inventory, spec, terminal), *view.format_resource(terminal)]
+                [
+                    view.format_view(terminal),
+                    *_format_resource(inventory, spec, terminal),
+                    *view.format_resource(terminal),
+                ]
             )
         )
     return 0
 
 
-def _device(
+def _explain_device(
     arguments: argparse.Namespace,
     inventory: HostReport,
     configuration: Configuration,
@@ -87,7 +91,7 @@ def _device(
         find_device(inventory, name), SearchFailure
     ):  # it is not there, and the agent remembers it
         if is_json(arguments):
-            say_json([*view.devices], arguments)
+            print_json([*view.devices], arguments)
         elif arguments.output == "name":
             print("\n".join(one["id"] for one in view.devices))
         else:
@@ -99,15 +103,15 @@ def _device(
         return found
     inventory, item = found
     if is_json(arguments):
-        say_json({**build_device_json(inventory, item), "agent": view.find_device(item)}, arguments)
+        print_json({**build_device_json(inventory, item), "agent": view.find_device(item)}, arguments)
     elif arguments.output == "name":
         print(make_printable(item.host.name, None))
     else:
-        print("\n".join(_lines(inventory, item, terminal, view)))
+        print("\n".join(_format_device(inventory, item, terminal, view)))
     return 0
 
 
-def _lines(inventory: HostReport, item: HostReportItem, terminal: Terminal, view: AgentData) -> list[str]:
+def _format_device(inventory: HostReport, item: HostReportItem, terminal: Terminal, view: AgentData) -> list[str]:
     """A device, and the verdict on it."""
     lines = [
         view.format_view(terminal),
@@ -120,10 +124,10 @@ def _lines(inventory: HostReport, item: HostReportItem, terminal: Terminal, view
         if turned.is_only_mismatch:
             to = f"  next         to give it to {refusal.resource}:"
             lines += [f"{to} {remedy}" for remedy in find_match_hints(inventory, item, refusal)]
-    return [terminal.text(line) for line in lines]
+    return [terminal.make_displayable(line) for line in lines]
 
 
-def _resource(inventory: HostReport, spec: ResourceSpec, terminal: Terminal) -> list[str]:
+def _format_resource(inventory: HostReport, spec: ResourceSpec, terminal: Terminal) -> list[str]:
     of = f", class {spec.class_name}" if spec.class_name else ""
     return [
         f"{terminal.style(spec.name, 'bold')}      {spec.origin}{of}",
@@ -131,20 +135,22 @@ def _resource(inventory: HostReport, spec: ResourceSpec, terminal: Terminal) -> 
     ]
 
 
-def _all(arguments: argparse.Namespace, inventory: HostReport, configuration: Configuration, terminal: Terminal) -> int:
+def _explain_problems(
+    arguments: argparse.Namespace, inventory: HostReport, configuration: Configuration, terminal: Terminal
+) -> int:
     """Every resource that has nothing, or something that is not Healthy; of the others how many there are."""
-    off = [spec for spec in configuration.resources if _is_off(inventory, spec)]
+    off = [spec for spec in configuration.resources if _has_problem(inventory, spec)]
     if is_json(arguments):
-        say_json([_as_json(inventory, spec) for spec in off], arguments)
+        print_json([_build_json(inventory, spec) for spec in off], arguments)
         return 0
     if arguments.output == "name":
         print("".join(f"{spec.name}\n" for spec in off), end="")
         return 0
     if not configuration.resources:
-        print("\n".join(_nothing(inventory, configuration)))
+        print("\n".join(_format_no_resources(inventory, configuration)))
         return 0
     for spec in off:
-        print("\n".join(_resource(inventory, spec, terminal)))
+        print("\n".join(_format_resource(inventory, spec, terminal)))
         print()
     well = len(configuration.resources) - len(off)
     noun = "resource has" if well == 1 else "resources have"
@@ -152,7 +158,7 @@ def _all(arguments: argparse.Namespace, inventory: HostReport, configuration: Co
     return 0
 
 
-def _nothing(inventory: HostReport, configuration: Configuration) -> Iterator[str]:
+def _format_no_resources(inventory: HostReport, configuration: Configuration) -> Iterator[str]:
     """Where no resource is served: why, and where to begin."""
     if not configuration.is_valid:
         yield "no resource is served: what is configured has errors"
@@ -161,13 +167,13 @@ def _nothing(inventory: HostReport, configuration: Configuration) -> Iterator[st
     yield f"no resource is configured in {escape(configuration.settings.paths.resources)}"
     fits = Counter(name for item in inventory.items for name in item.matching_classes)
     if fits:
-        yield f"  would fit    {', '.join(f'{name} {count}' for name, count in fits.most_common(_SHOWN))}"
+        yield f"  would fit    {', '.join(f'{name} {count}' for name, count in fits.most_common(_SHOWN_CLASSES))}"
         name = fits.most_common(1)[0][0]
         yield f"  next         device-agent class show {name}   (with an entry to paste there)"
     yield "  next         device-agent class list --here   (all that could be served of this host)"
 
 
-def _is_off(inventory: HostReport, spec: ResourceSpec) -> bool:
+def _has_problem(inventory: HostReport, spec: ResourceSpec) -> bool:
     """Whether it has nothing listed, takes what is not listed, or has something that is not Healthy."""
     devices = inventory.find_listed_devices(spec)
     taken = (item for item in inventory.items if item.entry is spec)
@@ -175,7 +181,7 @@ def _is_off(inventory: HostReport, spec: ResourceSpec) -> bool:
     return not devices or left_out or any(device.reason for device in devices)
 
 
-def _as_json(inventory: HostReport, spec: ResourceSpec) -> dict[str, object]:
+def _build_json(inventory: HostReport, spec: ResourceSpec) -> dict[str, object]:
     """A resource for programs."""
     return {
         "resource": spec.name,

@@ -59,7 +59,7 @@ device-agent COMMAND --help says what a command takes. Only run, and what asks t
 
 OUTPUTS = ("table", "wide", "json", "jsonl", "name")
 CONFIG = "/etc/device-agent"
-CANNOT = 1
+WRITE_FAILED = 1
 WRONG_COMMAND_LINE = 2
 DEFECT = 70
 INTERRUPTED = 130
@@ -67,8 +67,10 @@ INTERRUPTED = 130
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; its exit code (see CLOSING)."""
-    _have_streams()
-    top = argparse.ArgumentParser(prog="device-agent", parents=[_common()], add_help=False, allow_abbrev=False)
+    _open_missing_streams()
+    top = argparse.ArgumentParser(
+        prog="device-agent", parents=[_build_common_parser()], add_help=False, allow_abbrev=False
+    )
     top.add_argument("-h", "--help", action="store_true")
     top.add_argument("--version", action="store_true")
     top.add_argument("command", nargs="?")
@@ -81,7 +83,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if name == "help" and rest and not rest[0].startswith("-"):  # help COMMAND is COMMAND --help
         name, rest = rest[0], ["--help"]
     if name is None or name == "help":
-        print(usage())
+        print(format_usage())
         return 0
     if name not in COMMANDS:
         near = find_nearest(name, COMMANDS)
@@ -91,45 +93,45 @@ def main(argv: Sequence[str] | None = None) -> int:
     if name == "run":  # a reload that is asked for before it can be done must not kill
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         gc.disable()  # until it is ready, see there
-    module, parser = _module(name), parser_of(name)
+    module, parser = _import_command(name), build_parser(name)
     rest = ["--help"] if arguments.help else rest
     chosen = argparse.Namespace(**{**_DEFAULTS, **getattr(module, "DEFAULTS", {}), **vars(arguments), "command": name})
     parser.parse_args(rest, chosen)
     chosen.root = getattr(chosen, "root", ["/"])
-    if wrong := _wrong(module, chosen):
+    if wrong := _find_usage_error(module, chosen):
         return fail(chosen, wrong, WRONG_COMMAND_LINE)
     try:
         if chosen.quiet:
             with open(os.devnull, "w", encoding="utf-8") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
-                return _run(module, chosen)
-        code = _run(module, chosen)
+                return _run_command(module, chosen)
+        code = _run_command(module, chosen)
         sys.stdout.flush()
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        _write_no_more()
+        _discard_output()
         return 0
     except Exception as error:  # noqa: BLE001  whatever it is, it ends here, with all that is known of it
         if isinstance(error, OSError) and error.errno == errno.ENOSPC and error.filename is None:  # of a stream
-            _write_no_more()
-            return fail(chosen, "the output cannot be written: no space left on the device", CANNOT)
+            _discard_output()
+            return fail(chosen, "the output cannot be written: no space left on the device", WRITE_FAILED)
         traceback.print_exc()
         return DEFECT
     return code
 
 
-def _write_no_more() -> None:
+def _discard_output() -> None:
     """Have what is still to be written to a stream that takes nothing go nowhere, now and at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def parser_of(name: str) -> argparse.ArgumentParser:
+def build_parser(name: str) -> argparse.ArgumentParser:
     """What a command takes."""
-    module = _module(name)
+    module = _import_command(name)
     parser = argparse.ArgumentParser(
         prog=f"device-agent {name}",
         description=module.__doc__,
-        parents=[_common(module)],
+        parents=[_build_common_parser(module)],
         allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -137,14 +139,14 @@ def parser_of(name: str) -> argparse.ArgumentParser:
     return parser
 
 
-def _wrong(module: ModuleType, chosen: argparse.Namespace) -> str:
+def _find_usage_error(module: ModuleType, chosen: argparse.Namespace) -> str:
     """What cannot be had of a command that is asked for it; empty if all can."""
     missing = next((root for root in chosen.root if not os.path.exists(root)), None)
     if missing is not None:
         return f"--root {missing}: no such directory or file"
     if len(chosen.root) > 1 and not getattr(module, "SEVERAL_ROOTS", False):
         return "one --root at a time"
-    outputs = _outputs(module)
+    outputs = _list_outputs(module)
     if chosen.output not in outputs:
         there = f"it has {', '.join(outputs)}" if len(outputs) > 1 else "its answer has one form"
         return f"no output as {chosen.output}: {there}"
@@ -155,16 +157,16 @@ def _wrong(module: ModuleType, chosen: argparse.Namespace) -> str:
     return ""
 
 
-def _outputs(module: ModuleType) -> tuple[str, ...]:
+def _list_outputs(module: ModuleType) -> tuple[str, ...]:
     """The forms in which a command answers."""
     return ("table", *getattr(module, "OUTPUTS", ()))
 
 
-def _module(name: str) -> ModuleType:
+def _import_command(name: str) -> ModuleType:
     return importlib.import_module(f"agent.cli.{MODULES.get(name, name)}")
 
 
-def _run(command: ModuleType, chosen: argparse.Namespace) -> int:
+def _run_command(command: ModuleType, chosen: argparse.Namespace) -> int:
     """Run a command on this host, a tree, or what is unpacked of a recording."""
     roots: dict[str, str] = {}
     with ExitStack() as recordings:
@@ -186,7 +188,7 @@ def _run(command: ModuleType, chosen: argparse.Namespace) -> int:
         return code
 
 
-def _have_streams() -> None:
+def _open_missing_streams() -> None:
     """Standard streams that were closed lead to nowhere: else whatever is opened next would stand in their place."""
     while (nowhere := os.open(os.devnull, os.O_RDWR)) <= 2:
         continue
@@ -196,12 +198,12 @@ def _have_streams() -> None:
     sys.stderr = sys.stderr or open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
 
 
-def _common(module: ModuleType | None = None) -> argparse.ArgumentParser:
+def _build_common_parser(module: ModuleType | None = None) -> argparse.ArgumentParser:
     """The flags that every command knows, before it or after it; of one command help says those that it has."""
     common = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
     common.add_argument("--config", metavar="DIR", help=f"the configuration's directory (default {CONFIG})")
     common.add_argument("--root", metavar="DIR|FILE", action="append", help="a tree or recording for this host")
-    outputs = OUTPUTS if module is None else _outputs(module)
+    outputs = OUTPUTS if module is None else _list_outputs(module)
     about = "for people: table, wide; for programs: json, jsonl (an object a line), name (a name a line)"
     about = about if len(outputs) > 1 else argparse.SUPPRESS
     common.add_argument("-o", "--output", choices=OUTPUTS, metavar="|".join(outputs), help=about)
@@ -213,11 +215,11 @@ def _common(module: ModuleType | None = None) -> argparse.ArgumentParser:
     common.add_argument("--color", choices=("auto", "always", "never"), help="auto: on a terminal, without NO_COLOR")
     common.add_argument("--utc", action="store_true", help="times in UTC, with a Z; else those of this host")
     limit = "how long the agent may take to answer (default 30s)"
-    common.add_argument("--timeout", metavar="TIME", type=_time, help=limit)
+    common.add_argument("--timeout", metavar="TIME", type=_parse_seconds, help=limit)
     return common
 
 
-def _time(text: str) -> float:
+def _parse_seconds(text: str) -> float:
     """The seconds of a flag."""
     found = parse_duration(text)
     if not found:
@@ -236,7 +238,7 @@ _DEFAULTS = {
 }
 
 
-def usage() -> str:
+def format_usage() -> str:
     """What `device-agent` alone prints."""
     lines = [OPENING]
     group = ""

@@ -13,7 +13,7 @@ import tempfile
 from agent.cli.agent_client import ask_agent
 from agent.cli.output import report_file_error
 
-CANNOT = 1
+WRITE_FAILED = 1
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -32,13 +32,13 @@ def run(arguments: argparse.Namespace) -> int:
         print(answer["text"], end="")
         return 0
     try:
-        _put(arguments.textfile, answer["text"])
+        _write_file(arguments.textfile, answer["text"])
     except OSError as error:
-        return report_file_error(arguments, arguments.textfile, error, CANNOT)
+        return report_file_error(arguments, arguments.textfile, error, WRITE_FAILED)
     return 0
 
 
-def _put(path: str, text: str) -> None:
+def _write_file(path: str, text: str) -> None:
     """Put a file in place: whoever reads it meanwhile reads the old one. Everybody may read it."""
     directory = os.path.dirname(os.path.abspath(path))
     with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=directory, delete=False) as file:

@@ -16,7 +16,7 @@ def is_json(arguments: argparse.Namespace) -> bool:
     return str(arguments.output).startswith("json")
 
 
-def say_json(answer: object, arguments: argparse.Namespace) -> None:
+def print_json(answer: object, arguments: argparse.Namespace) -> None:
     """Print an answer for a program: json over several lines, jsonl on one, of a list a line for each member."""
     if arguments.output == "jsonl":
         for one in answer if isinstance(answer, list) else [answer]:

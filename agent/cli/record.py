@@ -25,7 +25,7 @@ from agent.host.recorder import NOT_RECORDED, Recorder, Recording
 from agent.host.recording import write_recording
 from agent.scanners.host_words import HOST
 
-CANNOT = 1
+WRITE_FAILED = 1
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -37,7 +37,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Look at everything, and write it down."""
     if os.path.lexists(arguments.file):
-        return fail(arguments, f"{arguments.file} is there already: name a new file", CANNOT)
+        return fail(arguments, f"{arguments.file} is there already: name a new file", WRITE_FAILED)
     began = time.monotonic()
     root = Recorder(arguments.root)
     configuration = load(arguments.config)
@@ -55,15 +55,15 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         write_recording(made, arguments.file)
     except OSError as error:
-        return report_file_error(arguments, arguments.file, error, CANNOT)
-    _say(made, replaced if arguments.pseudonymise else None, time.monotonic() - began)
+        return report_file_error(arguments, arguments.file, error, WRITE_FAILED)
+    _print_summary(made, replaced if arguments.pseudonymise else None, time.monotonic() - began)
     shown = escape(arguments.file)
     size = os.path.getsize(arguments.file) / 1024
     print(f"wrote {shown}, {size:,.0f} KiB.   try: device-agent --root {shown} scan")
     return 0
 
 
-def _say(made: Recording, replaced: Mapping[str, int] | None, seconds: float) -> None:
+def _print_summary(made: Recording, replaced: Mapping[str, int] | None, seconds: float) -> None:
     attributes = format_count(len(made.contents), "attribute")
     print(f"read {attributes}, {format_count(len(made.nodes), 'node')} in {seconds:.1f} s; no device was opened")
     unread = sum(why.unreadable and why != NOT_RECORDED for why in made.absent.values())

@@ -32,7 +32,7 @@ _TITLES = {
 }
 
 
-def page() -> str:
+def build_words_page() -> str:
     """The page, as Markdown."""
     tables = {"every": EVERY, **{kind: scanner.TABLE for kind, scanner in sorted(source_kinds.KINDS.items())}, **TABLES}
     tables = {**{name: tables[name] for name in _TITLES if name in tables}, "host": HOST}
@@ -54,11 +54,11 @@ def page() -> str:
             "| word | type | meaning | in the kernel |",
             "| --- | --- | --- | --- |",
         ]
-        lines += _rows(table)
+        lines += _format_rows(table)
     return "\n".join(lines) + "\n"
 
 
-def keys_page() -> str:
+def build_keys_page() -> str:
     """Every key of the language, as Markdown."""
     lines = [
         "# Keys",
@@ -80,19 +80,19 @@ def keys_page() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _rows(table: WordTable) -> Iterator[str]:
+def _format_rows(table: WordTable) -> Iterator[str]:
     for word in table.words.values():
         kind = f"list of {word.kind.value}" if word.is_list else word.kind.value
-        yield f"| `{word.name}` | {kind} | {word.about} | {_code(word.kernel)} |"
+        yield f"| `{word.name}` | {kind} | {word.about} | {_format_code(word.kernel)} |"
     for relation in table.relations.values():
         kind = "several" if relation.is_list else "relation"
         leads = "" if relation.table == "every" else f", with the words of {relation.table}"
-        yield f"| `{relation.name}` | {kind} | {relation.about}{leads} | {_code(relation.kernel)} |"
+        yield f"| `{relation.name}` | {kind} | {relation.about}{leads} | {_format_code(relation.kernel)} |"
 
 
-def _code(text: str) -> str:
+def _format_code(text: str) -> str:
     return "" if text == "-" else text.replace("*", r"\*")
 
 
 if __name__ == "__main__":
-    print(keys_page() if sys.argv[1:] == ["keys"] else page(), end="")
+    print(build_keys_page() if sys.argv[1:] == ["keys"] else build_words_page(), end="")

@@ -10,7 +10,7 @@ import argparse
 import sys
 
 from agent.cli.agent_client import ask_agent
-from agent.cli.output import is_json, say_json
+from agent.cli.output import is_json, print_json
 from agent.cli.terminal import Terminal
 from agent.control.control_socket import ControlAnswer
 from agent.core.language.safe_text import escape
@@ -36,14 +36,14 @@ def run(arguments: argparse.Namespace) -> int:
     if isinstance(answer, int):
         return answer
     if is_json(arguments):
-        say_json(answer, arguments)
+        print_json(answer, arguments)
     else:
-        terminal = Terminal.of(sys.stdout, colour=arguments.color, utc=arguments.utc)
-        print(terminal.text("\n".join(_lines(answer, dry=arguments.dry_run))))
+        terminal = Terminal.detect(sys.stdout, colour=arguments.color, utc=arguments.utc)
+        print(terminal.make_displayable("\n".join(_format_lines(answer, dry=arguments.dry_run))))
     return 1 if answer["refused"] else 0
 
 
-def _lines(answer: ControlAnswer, *, dry: bool) -> list[str]:
+def _format_lines(answer: ControlAnswer, *, dry: bool) -> list[str]:
     lines = [finding["text"] for finding in answer["findings"]]
     before, after = answer["before"], answer["after"]
     if answer["refused"]:

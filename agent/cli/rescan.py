@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 
 from agent.cli.agent_client import ask_agent
-from agent.cli.output import is_json, say_json
+from agent.cli.output import is_json, print_json
 from agent.core.language.safe_text import format_count
 
 OUTPUTS = ("json", "jsonl")
@@ -24,11 +24,11 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Ask, and print what changed by it."""
-    answer = ask_agent(arguments, {"do": "rescan", "source": arguments.source}, refused=NO_SUCH_SOURCE)
+    answer = ask_agent(arguments, {"do": "rescan", "source": arguments.source}, refusal_code=NO_SUCH_SOURCE)
     if isinstance(answer, int):
         return answer
     if is_json(arguments):
-        say_json(answer, arguments)
+        print_json(answer, arguments)
         return 0
     for change in answer["changes"]:
         print(change)

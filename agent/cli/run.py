@@ -36,7 +36,9 @@ QUIET = False
 FAILED = 1
 DEFECT = 70  # EX_SOFTWARE
 START_SECONDS = 10.0  # after which garbage is collected, ready or not
-_FEW = "{most} files may be open at once, and {fewest} are the least it needs: ulimit -n 1024, LimitNOFILE of the unit"
+_FILE_LIMIT_ERROR = (
+    "{most} files may be open at once, and {fewest} are the least it needs: ulimit -n 1024, LimitNOFILE of the unit"
+)
 UNUSABLE = 78  # EX_CONFIG; the unit does not start again for it
 
 log = logging.getLogger("agent")
@@ -50,16 +52,16 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Serve until told to stop."""
     try:
-        return _run(arguments)
+        return _run_agent(arguments)
     finally:
         gc.enable()
 
 
-def _run(arguments: argparse.Namespace) -> int:
+def _run_agent(arguments: argparse.Namespace) -> int:
     early: list[int] = []
     signal.signal(signal.SIGHUP, lambda number, _: early.append(number))
     if (most := open_files.get_limit()) < open_files.LEAST_LIMIT:
-        return fail(arguments, _FEW.format(most=most, fewest=open_files.LEAST_LIMIT), FAILED)
+        return fail(arguments, _FILE_LIMIT_ERROR.format(most=most, fewest=open_files.LEAST_LIMIT), FAILED)
     configuration = load(arguments.config)
     log_to_stderr(configuration.settings.log.level)
     if any(f.severity is Severity.ERROR and f.file == SETTINGS for f in configuration.findings):
@@ -95,14 +97,14 @@ async def _serve(configuration: Configuration, directory: str, root: Root, state
             tasks.create_task(configured.run()),
             tasks.create_task(control_socket.serve(agent.settings.paths.control, build_commands(configured, agent))),
             tasks.create_task(metrics_server.serve(agent.settings.metrics.listen, lambda: collect_metrics(agent))),
-            tasks.create_task(_collect(agent)),
+            tasks.create_task(_collect_garbage(agent)),
         )
         await agent.run()
         for work in works:
             work.cancel()
 
 
-async def _collect(agent: Agent) -> None:
+async def _collect_garbage(agent: Agent) -> None:
     """Collect garbage once the agent is ready and the kubelet has the first lists, or that takes long.
 
     What is imported and loaded stays: to go through all of it again and again would be a tenth of the start. And what
@@ -125,8 +127,8 @@ def log_to_stderr(level: str) -> None:
         out.setFormatter(PriorityFormatter())
         out = JournalHandler(out)
     else:
-        out.setFormatter(logging.Formatter(PLAIN))
+        out.setFormatter(logging.Formatter(PLAIN_FORMAT))
     logging.basicConfig(level=level.upper(), handlers=[out], force=True)
 
 
-PLAIN = "%(asctime)s %(levelname)-7s %(message)s"
+PLAIN_FORMAT = "%(asctime)s %(levelname)-7s %(message)s"

@@ -23,7 +23,7 @@ from agent.cli.host_report.report_command import run_report
 from agent.cli.host_report.scan_host import scan_host
 from agent.cli.host_report.word_list import SOURCE_HINTS, build_word_list, format_word_list, parse_source
 from agent.cli.host_report.word_list import build_word_list_json as vocabulary_as_json
-from agent.cli.output import fail, is_json, say_json
+from agent.cli.output import fail, is_json, print_json
 from agent.cli.terminal import Terminal
 from agent.config.load import Configuration
 from agent.config.toml.finding import find_nearest
@@ -49,12 +49,12 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Look, and print; once, or at each change."""
-    if wrong := _wrong(arguments):
+    if wrong := _find_usage_error(arguments):
         return fail(arguments, wrong, WRONG_COMMAND_LINE)
-    return run_report(arguments, _answer)
+    return run_report(arguments, _print_answer)
 
 
-def _wrong(arguments: argparse.Namespace) -> str:
+def _find_usage_error(arguments: argparse.Namespace) -> str:
     """What is wrong with the command line; empty if nothing is."""
     if arguments.device is not None and arguments.words is not None:
         return "DEVICE or --words SOURCE: one device, or what may be said of many"
@@ -65,16 +65,16 @@ def _wrong(arguments: argparse.Namespace) -> str:
     return "" if arguments.device != "" else "DEVICE is empty"
 
 
-def _answer(arguments: argparse.Namespace, root: Root, configuration: Configuration, terminal: Terminal) -> int:
+def _print_answer(arguments: argparse.Namespace, root: Root, configuration: Configuration, terminal: Terminal) -> int:
     if arguments.words is not None:
-        return _words(arguments, root, terminal)
+        return _print_words(arguments, root, terminal)
     classes = compile_shipped_classes()
     started = time.monotonic()
     inventory = scan_host(root, configuration.resources, classes, cdi_directories=configuration.settings.paths.cdi)
     if arguments.device is not None:
-        return _one(arguments, inventory, configuration, terminal)
+        return _print_device(arguments, inventory, configuration, terminal)
     if is_json(arguments):
-        say_json([build_device_json(inventory, item) for item in inventory.items], arguments)
+        print_json([build_device_json(inventory, item) for item in inventory.items], arguments)
         return 0
     if arguments.output == "name":
         names = (item.host.name for item in select_items(inventory, everything=arguments.all))
@@ -83,13 +83,13 @@ def _answer(arguments: argparse.Namespace, root: Root, configuration: Configurat
     lines = format_overview(inventory, terminal, everything=arguments.all, wide=arguments.output == "wide")
     last = format_summary(inventory, (time.monotonic() - started) * 1000, everything=arguments.all)
     missing = [f"missing: {name}: {said} here" for name, said in inventory.missing_devices.items()]
-    print("\n".join((*lines, *_oddities(inventory), *missing)))
+    print("\n".join((*lines, *_format_skipped_paths(inventory), *missing)))
     if not arguments.watch:
-        print(terminal.text(last), file=sys.stdout if terminal.width is not None else sys.stderr)
+        print(terminal.make_displayable(last), file=sys.stdout if terminal.width is not None else sys.stderr)
     return 0
 
 
-def _words(arguments: argparse.Namespace, root: Root, terminal: Terminal) -> int:
+def _print_words(arguments: argparse.Namespace, root: Root, terminal: Terminal) -> int:
     """Answer about one source."""
     name = arguments.words
     try:
@@ -99,12 +99,12 @@ def _words(arguments: argparse.Namespace, root: Root, terminal: Terminal) -> int
     if source is None and name in SOURCE_HINTS:
         return fail(arguments, f"{name}: {SOURCE_HINTS[name]}", WRONG_COMMAND_LINE)
     if source is None:
-        near = find_nearest(name, [*source_kinds.KINDS, *_subsystems(root)])
+        near = find_nearest(name, [*source_kinds.KINDS, *_list_subsystems(root)])
         hint = f"; nearest: {make_printable(near, None)}" if near else ""
         return fail(arguments, f"{name}: no such source on this host{hint}", NO_SUCH_DEVICE)
     known = build_word_list(root, source)
     if is_json(arguments):
-        say_json(vocabulary_as_json(known), arguments)
+        print_json(vocabulary_as_json(known), arguments)
     elif arguments.output == "name":
         print("\n".join(entry.name for entry in known.entries))
     else:
@@ -112,20 +112,22 @@ def _words(arguments: argparse.Namespace, root: Root, terminal: Terminal) -> int
     return 0
 
 
-def _subsystems(root: Root) -> list[str]:
+def _list_subsystems(root: Root) -> list[str]:
     """The classes and buses of the kernel."""
     found = (root.list_names(f"/sys/{place}") for place in ("class", "bus"))
     return [name for names in found if not isinstance(names, Absent) for name in names]
 
 
-def _one(arguments: argparse.Namespace, inventory: HostReport, configuration: Configuration, terminal: Terminal) -> int:
+def _print_device(
+    arguments: argparse.Namespace, inventory: HostReport, configuration: Configuration, terminal: Terminal
+) -> int:
     """Answer about one device."""
     found = resolve_device(arguments, arguments.device, inventory, configuration)
     if isinstance(found, int):
         return found
     inventory, item = found
     if is_json(arguments):
-        say_json(build_device_json(inventory, item), arguments)
+        print_json(build_device_json(inventory, item), arguments)
     elif arguments.output == "name":
         print(make_printable(item.host.name, None))
     else:
@@ -133,7 +135,7 @@ def _one(arguments: argparse.Namespace, inventory: HostReport, configuration: Co
     return 0
 
 
-def _oddities(inventory: HostReport) -> list[str]:
+def _format_skipped_paths(inventory: HostReport) -> list[str]:
     """What configured sources came across and did not take for a device."""
     return [
         f"no device: {make_printable(oddity.path, None)}: {escape(oddity.reason)}   (source {source})"

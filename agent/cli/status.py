@@ -14,10 +14,10 @@ import time
 from collections.abc import Iterator, Sequence
 
 from agent.cli.agent_client import ask_agent
-from agent.cli.output import is_json, say_json
+from agent.cli.output import is_json, print_json
 from agent.cli.table import Column, Row, render
 from agent.cli.terminal import Terminal
-from agent.cli.time_text import Times, age
+from agent.cli.time_text import Times, format_duration
 from agent.control.control_socket import ControlAnswer
 from agent.core.language.safe_text import escape, format_count
 
@@ -30,12 +30,12 @@ STALE_SECONDS = 10.0  # what pods hold is as the kubelet said; if that is older,
 
 _COLUMNS = (
     Column("RESOURCE"),
-    Column("STATE", narrowest=12),
+    Column("STATE", min_width=12),
     Column("HEALTHY", right=True),
-    Column("IN USE", right=True, leaves=1),
-    Column("SINCE", leaves=2),
+    Column("IN USE", right=True, drop_order=1),
+    Column("SINCE", drop_order=2),
 )
-_WIDE = (Column("EXPECTED", right=True), Column("STREAMS", right=True), Column("CLASS"), Column("ORIGIN"))
+_WIDE_COLUMNS = (Column("EXPECTED", right=True), Column("STREAMS", right=True), Column("CLASS"), Column("ORIGIN"))
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -48,37 +48,37 @@ def run(arguments: argparse.Namespace) -> int:
     """Ask, and print; once, or until Ctrl-C."""
     every = is_json(arguments) or arguments.resource is not None
     request = {"do": "status", "resource": arguments.resource, "devices": None if every else ""}
-    answer = ask_agent(arguments, request, refused=NO_SUCH_RESOURCE)
+    answer = ask_agent(arguments, request, refusal_code=NO_SUCH_RESOURCE)
     while not isinstance(answer, int):
-        _print(answer, arguments)
+        _print_answer(answer, arguments)
         if not arguments.watch:
             return 1 if answer["attention"] else 0
         shown = answer["revision"]
         while not isinstance(answer, int) and answer["revision"] == shown:
             time.sleep(PAUSE_SECONDS)
             patient = {**request, "unlike": shown, "seconds": WATCH_SECONDS}
-            answer = ask_agent(arguments, patient, waiting=WATCH_SECONDS, refused=NO_SUCH_RESOURCE)
+            answer = ask_agent(arguments, patient, wait_seconds=WATCH_SECONDS, refusal_code=NO_SUCH_RESOURCE)
     return answer
 
 
-def _print(answer: ControlAnswer, arguments: argparse.Namespace) -> None:
+def _print_answer(answer: ControlAnswer, arguments: argparse.Namespace) -> None:
     if is_json(arguments):
-        say_json(answer, arguments)
+        print_json(answer, arguments)
     elif arguments.output == "name":
         for one in answer["resources"]:
             named = [one["name"]] if arguments.resource is None else [device["id"] for device in one["devices"]]
             print("\n".join(named))
     else:
-        terminal = Terminal.of(sys.stdout, colour=arguments.color, utc=arguments.utc)
+        terminal = Terminal.detect(sys.stdout, colour=arguments.color, utc=arguments.utc)
         fold = terminal.width is not None and not arguments.verbose
         wide = arguments.output == "wide"
-        print("\n".join(lines(answer, terminal, devices=arguments.resource is not None, fold=fold, wide=wide)))
+        print("\n".join(format_status(answer, terminal, devices=arguments.resource is not None, fold=fold, wide=wide)))
         if arguments.watch:
             print()
     sys.stdout.flush()
 
 
-def lines(
+def format_status(
     answer: ControlAnswer,
     terminal: Terminal,
     *,
@@ -92,46 +92,47 @@ def lines(
     wait for one thing are one row. wide: whether more is said of each resource.
     """
     attention = answer["attention"]
-    said = summary(answer, terminal)
-    said += attention_lines(answer, terminal) if attention else []
-    said += [terminal.text(line) for line in _drained(answer, terminal)]
-    said += _table(answer, terminal, fold=fold, wide=wide)
+    said = format_agent_summary(answer, terminal)
+    said += format_problems(answer, terminal) if attention else []
+    said += [terminal.make_displayable(line) for line in _format_drains(answer, terminal)]
+    said += _format_table(answer, terminal, fold=fold, wide=wide)
     if devices:
-        said += [line for resource in answer["resources"] for line in device_table(answer, resource, terminal)]
+        said += [line for resource in answer["resources"] for line in format_device_table(answer, resource, terminal)]
     if not attention:
         said.append("Nothing needs a person.")
     return said
 
 
-def held_by(holders: Sequence[ControlAnswer]) -> str:
+def format_holders(holders: Sequence[ControlAnswer]) -> str:
     """The pods that hold something; each once."""
     return escape(", ".join(dict.fromkeys(f"{one['namespace']}/{one['pod']}" for one in holders)))
 
 
-def times_of(answer: ControlAnswer, terminal: Terminal) -> Times:
+def build_times(answer: ControlAnswer, terminal: Terminal) -> Times:
     """The times of an answer, as its reader wants them."""
     return Times(answer["time"], utc=terminal.utc)
 
 
-def summary(answer: ControlAnswer, terminal: Terminal) -> list[str]:
+def format_agent_summary(answer: ControlAnswer, terminal: Terminal) -> list[str]:
     """The first lines: which agent this is, and how things are."""
-    return [*_head(answer, terminal)]
+    return [*_format_summary_lines(answer, terminal)]
 
 
-def _head(answer: ControlAnswer, terminal: Terminal) -> Iterator[str]:
+def _format_summary_lines(answer: ControlAnswer, terminal: Terminal) -> Iterator[str]:
     config, kubelet = answer["config"], answer["kubelet"]
-    times = times_of(answer, terminal)
+    times = build_times(answer, terminal)
     mark = terminal.style("✖" if answer["attention"] else "●", "red" if answer["attention"] else "")
     shown, all_of_them = answer["resources"], config.get("resources", len(answer["resources"]))  # an older agent
     resources, files = format_count(all_of_them, "resource"), format_count(config["files"], "file")
-    yield terminal.text(
-        f"{mark} device-agent {answer['version']} on {escape(answer['node'])}, up {age(answer['up_seconds'])}, "
-        f"configuration {config['digest']} of {times.when(config['loaded'])} ({resources}, {files})"
+    uptime = format_duration(answer["up_seconds"])
+    yield terminal.make_displayable(
+        f"{mark} device-agent {answer['version']} on {escape(answer['node'])}, up {uptime}, "
+        f"configuration {config['digest']} of {times.format_time(config['loaded'])} ({resources}, {files})"
     )
-    up = {"up": f"up {times.age(kubelet['since'] or answer['time'])}", "down": "down", None: "not seen yet"}
+    up = {"up": f"up {times.format_age(kubelet['since'] or answer['time'])}", "down": "down", None: "not seen yet"}
     healthy = sum(one["healthy"] for one in answer["resources"])
     total = healthy + sum(one["unhealthy"] for one in answer["resources"])
-    last = [f"last change {times.when(answer['changes'][-1]['time'])}"] if answer["changes"] else []
+    last = [f"last change {times.format_time(answer['changes'][-1]['time'])}"] if answer["changes"] else []
     alone = shown[0] if 0 < len(shown) < all_of_them else None  # the one that was asked for
     streaming = f"{alone['name']} {alone['state']}" if alone else f"{answer['streaming']} of {len(shown)} streaming"
     parts = (
@@ -143,26 +144,28 @@ def _head(answer: ControlAnswer, terminal: Terminal) -> Iterator[str]:
     yield "  " + (" · " if terminal.unicode else ", ").join(parts)
 
 
-def attention_lines(answer: ControlAnswer, terminal: Terminal) -> Iterator[str]:
+def format_problems(answer: ControlAnswer, terminal: Terminal) -> Iterator[str]:
     """What needs a person, each with its next step."""
     problems = answer["attention"]
-    times = times_of(answer, terminal)
+    times = build_times(answer, terminal)
     yield f"  {len(problems)} thing{' needs' if len(problems) == 1 else 's need'} a person:"
     widest = max(len(problem["subject"]) for problem in problems)
     for number, problem in enumerate(problems, 1):
-        begun = f" since {times.since(problem['since'])}" if problem["since"] else ""
+        begun = f" since {times.format_since(problem['since'])}" if problem["since"] else ""
         reason = f": {escape(problem['reason'])}" if problem["reason"] else ""
         subject = terminal.style(f"{problem['subject']:{widest}}", "red")
-        yield terminal.text(f"  {number} {subject}  {_which(problem)}{problem['what']}{begun}{reason}")
+        yield terminal.make_displayable(
+            f"  {number} {subject}  {_format_devices(problem)}{problem['what']}{begun}{reason}"
+        )
         indent = " " * (widest + 6)
         if problem["means"]:
             yield f"{indent}{problem['means']}"
         if problem["held_by"]:
-            yield f"{indent}held by {held_by(problem['held_by'])}"
+            yield f"{indent}held by {format_holders(problem['held_by'])}"
         yield from (f"{indent}next: {escape(step)}" for step in problem["next"])
 
 
-def _which(problem: ControlAnswer) -> str:
+def _format_devices(problem: ControlAnswer) -> str:
     devices = problem["devices"]
     if not devices:
         return ""
@@ -171,30 +174,30 @@ def _which(problem: ControlAnswer) -> str:
     return f"{first} " if len(devices) == 1 else f"{len(devices)} devices, the first {first}, "
 
 
-def _drained(answer: ControlAnswer, terminal: Terminal) -> Iterator[str]:
-    times = times_of(answer, terminal)
+def _format_drains(answer: ControlAnswer, terminal: Terminal) -> Iterator[str]:
+    times = build_times(answer, terminal)
     for one in answer["drained"]:
         what = one["resource"] or " ".join(one["devices"]) or f"{one['place']}, where nothing is now,"
         reason = f" ({escape(one['drained']['reason'])})" if one["drained"]["reason"] else ""
-        yield f"  drained: {escape(what)}{reason} since {times.since(one['drained']['since'])}"
+        yield f"  drained: {escape(what)}{reason} since {times.format_since(one['drained']['since'])}"
 
 
-def _table(answer: ControlAnswer, terminal: Terminal, *, fold: bool, wide: bool) -> list[str]:
-    times, resources = times_of(answer, terminal), answer["resources"]
+def _format_table(answer: ControlAnswer, terminal: Terminal, *, fold: bool, wide: bool) -> list[str]:
+    times, resources = build_times(answer, terminal), answer["resources"]
     told = [one["in_use_as_of"] for one in resources if one["in_use_as_of"]]
-    stale = f"* as the kubelet said at {times.when(max(told))}." if told and _is_stale(told, times) else ""
-    folded = _alike(resources) if fold else [[one] for one in resources]
-    rows = [_row(same, times, mark="*" * bool(stale), wide=wide) for same in folded]
-    columns = [*_COLUMNS, *_WIDE] if wide else [*_COLUMNS]
-    columns[3] = Column(f"IN USE{'*' * bool(stale)}", right=True, leaves=1)
+    stale = f"* as the kubelet said at {times.format_time(max(told))}." if told and _is_stale(told, times) else ""
+    folded = _fold_resources(resources) if fold else [[one] for one in resources]
+    rows = [_build_row(same, times, mark="*" * bool(stale), wide=wide) for same in folded]
+    columns = [*_COLUMNS, *_WIDE_COLUMNS] if wide else [*_COLUMNS]
+    columns[3] = Column(f"IN USE{'*' * bool(stale)}", right=True, drop_order=1)
     return [*render(columns, rows, terminal), *([stale] if stale else [])]
 
 
 def _is_stale(told: Sequence[str], times: Times) -> bool:
-    return times.seconds(max(told)) > STALE_SECONDS
+    return times.measure_age(max(told)) > STALE_SECONDS
 
 
-def _row(same: Sequence[ControlAnswer], times: Times, *, mark: str, wide: bool) -> Row:
+def _build_row(same: Sequence[ControlAnswer], times: Times, *, mark: str, wide: bool) -> Row:
     """A resource; or several that are the same."""
     one = same[0]
     waiting = one["waiting_for"]
@@ -204,7 +207,7 @@ def _row(same: Sequence[ControlAnswer], times: Times, *, mark: str, wide: bool) 
         f"{one['state']}: {escape(waiting)}" if waiting else one["state"],
         f"{one['healthy']:,}/{one['healthy'] + one['unhealthy']:,}" if len(same) == 1 else "all Healthy",
         "?" if None in in_use else f"{sum(in_use):,}{mark}",
-        times.when(min(each["since"] for each in same)),
+        times.format_time(min(each["since"] for each in same)),
     ]
     if wide:
         cells += ["–" if one["expected"] is None else str(one["expected"]), str(one["streams"])]
@@ -212,7 +215,7 @@ def _row(same: Sequence[ControlAnswer], times: Times, *, mark: str, wide: bool) 
     return Row(tuple(cells), "yellow" if waiting else "")
 
 
-def _alike(resources: Sequence[ControlAnswer]) -> list[list[ControlAnswer]]:
+def _fold_resources(resources: Sequence[ControlAnswer]) -> list[list[ControlAnswer]]:
     """The resources; of those that only wait, and all for one thing, the row of the last has all."""
     found: dict[str, list[ControlAnswer]] = {}
     for one in resources:
@@ -221,18 +224,18 @@ def _alike(resources: Sequence[ControlAnswer]) -> list[list[ControlAnswer]]:
     return sorted(found.values(), key=lambda same: len(same) > 1)
 
 
-def device_table(answer: ControlAnswer, resource: ControlAnswer, terminal: Terminal) -> list[str]:
+def format_device_table(answer: ControlAnswer, resource: ControlAnswer, terminal: Terminal) -> list[str]:
     """The devices of a resource, worst first."""
     columns = (
         Column("DEVICE"),
-        Column("WHERE", leaves=2),
-        Column("NUMA", leaves=3),
+        Column("WHERE", drop_order=2),
+        Column("NUMA", drop_order=3),
         Column("HEALTH"),
-        Column("SINCE", leaves=1),
+        Column("SINCE", drop_order=1),
         Column("HELD BY"),
         Column("WHY"),
     )
-    times = times_of(answer, terminal)
+    times = build_times(answer, terminal)
     rows = [
         Row(
             (
@@ -240,8 +243,8 @@ def device_table(answer: ControlAnswer, resource: ControlAnswer, terminal: Termi
                 escape(one["address"]),
                 " ".join(map(str, one["numa"])) or "–",
                 one["health"],
-                times.when(one["since"]),
-                held_by(one["held_by"]) or "–",
+                times.format_time(one["since"]),
+                format_holders(one["held_by"]) or "–",
                 escape(one["reason"] or ("in its pod, and not on the host" if one["in_pod"] else "")),
             ),
             "red" if one["health"] != "Healthy" and not one["drained"] else "",

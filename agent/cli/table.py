@@ -20,8 +20,8 @@ class Column(Struct):
 
     title: str
     right: bool = False
-    narrowest: int = 0
-    leaves: int = 0
+    min_width: int = 0
+    drop_order: int = 0
 
 
 class Row(Struct):
@@ -33,65 +33,65 @@ class Row(Struct):
 
 def render(titles: Sequence[Column], rows: Sequence[Row], terminal: Terminal) -> list[str]:
     """The table's lines, its titles first. What must be pasted is never cut, even if the line grows too long."""
-    texts = _texts(titles, rows, terminal)
-    widths, kept = _measured(titles, texts, terminal)
-    end = terminal.text("…")
+    texts = _build_cells(titles, rows, terminal)
+    widths, kept = _measure_columns(titles, texts, terminal)
+    end = terminal.make_displayable("…")
     styles = ["bold", *(row.style for row in rows)]
     return [
-        terminal.style(_line(titles, cells, widths, kept, end), style)
+        terminal.style(_format_line(titles, cells, widths, kept, end), style)
         for cells, style in zip(texts, styles, strict=True)
     ]
 
 
-def left_out(titles: Sequence[Column], rows: Sequence[Row], terminal: Terminal) -> tuple[str, ...]:
+def list_hidden_titles(titles: Sequence[Column], rows: Sequence[Row], terminal: Terminal) -> tuple[str, ...]:
     """The titles of the columns for which there is no room."""
-    _, kept = _measured(titles, _texts(titles, rows, terminal), terminal)
+    _, kept = _measure_columns(titles, _build_cells(titles, rows, terminal), terminal)
     return tuple(column.title for index, column in enumerate(titles) if index not in kept)
 
 
-def _texts(titles: Sequence[Column], rows: Sequence[Row], terminal: Terminal) -> list[tuple[str, ...]]:
+def _build_cells(titles: Sequence[Column], rows: Sequence[Row], terminal: Terminal) -> list[tuple[str, ...]]:
     texts = [tuple(column.title for column in titles), *(row.cells for row in rows)]
-    return [tuple(terminal.text(cell) for cell in cells) for cells in texts]
+    return [tuple(terminal.make_displayable(cell) for cell in cells) for cells in texts]
 
 
-def _measured(
+def _measure_columns(
     titles: Sequence[Column], texts: Sequence[tuple[str, ...]], terminal: Terminal
 ) -> tuple[list[int], list[int]]:
     """How wide each column is, and which of them stay."""
     widths = [max(count_columns(cells[index]) for cells in texts) for index in range(len(titles))]
     if terminal.width is None:
         return widths, list(range(len(titles)))
-    return widths, _fit(titles, widths, terminal.width)
+    return widths, _fit_columns(titles, widths, terminal.width)
 
 
-def _fit(titles: Sequence[Column], widths: list[int], width: int) -> list[int]:
+def _fit_columns(titles: Sequence[Column], widths: list[int], width: int) -> list[int]:
     """Narrow columns in place; which of them stay."""
     kept = list(range(len(titles)))
     while True:
         over = sum(widths[index] for index in kept) + len(GAP) * (len(kept) - 1) - width
         for index in kept:
-            if over > 0 and titles[index].narrowest:
-                less = min(over, max(0, widths[index] - titles[index].narrowest))
+            if over > 0 and titles[index].min_width:
+                less = min(over, max(0, widths[index] - titles[index].min_width))
                 widths[index] -= less
                 over -= less
-        leaving = max(kept, key=lambda index: titles[index].leaves)
-        if over <= 0 or not titles[leaving].leaves:
+        leaving = max(kept, key=lambda index: titles[index].drop_order)
+        if over <= 0 or not titles[leaving].drop_order:
             return kept
         kept.remove(leaving)
 
 
-def _line(
+def _format_line(
     titles: Sequence[Column], cells: tuple[str, ...], widths: Sequence[int], kept: Sequence[int], end: str
 ) -> str:
     shown = [pad(cut(cells[index], widths[index], end), widths[index], right=titles[index].right) for index in kept]
     return GAP.join(shown).rstrip()
 
 
-def grid(cells: Sequence[tuple[str, str]], terminal: Terminal, indent: str) -> list[str]:
+def format_grid(cells: Sequence[tuple[str, str]], terminal: Terminal, indent: str) -> list[str]:
     """Pairs side by side as far as they fit; one pair a line where there is no width."""
     if not cells:
         return []
-    cells = [(terminal.text(name), terminal.text(value)) for name, value in cells]
+    cells = [(terminal.make_displayable(name), terminal.make_displayable(value)) for name, value in cells]
     name = max(count_columns(cell[0]) for cell in cells)
     room = (terminal.width or 0) - len(indent)
     value = min(max(count_columns(cell[1]) for cell in cells), max(10, room // 2 - name - 4))

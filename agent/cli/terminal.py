@@ -27,7 +27,7 @@ class Terminal(Struct):
     utc: bool = False
 
     @classmethod
-    def of(
+    def detect(
         cls, stream: TextIO, environ: Mapping[str, str] = os.environ, *, colour: str = "auto", utc: bool = False
     ) -> Terminal:
         """The one behind a stream; `colour` is auto, always or never."""
@@ -40,7 +40,7 @@ class Terminal(Struct):
             utc=utc,
         )
 
-    def text(self, text: str) -> str:
+    def make_displayable(self, text: str) -> str:
         """The text with the characters that can be shown here."""
         return text if self.unicode else text.translate(_PLAIN)
 

@@ -13,29 +13,29 @@ class Times:
     def __init__(self, now: str, *, utc: bool = False) -> None:
         """`now` is as the agent writes it, like all that is asked for."""
         self._zone = UTC if utc else None
-        self._now = self._read(now)
+        self._current_time = self._parse(now)
 
-    def when(self, stamp: str) -> str:
+    def format_time(self, stamp: str) -> str:
         """A moment, as shortly as it can be said."""
-        return when(self._read(stamp), self._now)
+        return format_time(self._parse(stamp), self._current_time)
 
-    def since(self, stamp: str | None) -> str:
+    def format_since(self, stamp: str | None) -> str:
         """`HH:MM:SS (11 min)`; a question mark where it is not known."""
-        return "?" if stamp is None else f"{self.when(stamp)} ({self.age(stamp)})"
+        return "?" if stamp is None else f"{self.format_time(stamp)} ({self.format_age(stamp)})"
 
-    def age(self, stamp: str) -> str:
+    def format_age(self, stamp: str) -> str:
         """How long ago that was."""
-        return age(self.seconds(stamp))
+        return format_duration(self.measure_age(stamp))
 
-    def seconds(self, stamp: str) -> float:
+    def measure_age(self, stamp: str) -> float:
         """How long ago that was, in seconds."""
-        return (self._now - self._read(stamp)).total_seconds()
+        return (self._current_time - self._parse(stamp)).total_seconds()
 
-    def _read(self, stamp: str) -> datetime:
+    def _parse(self, stamp: str) -> datetime:
         return datetime.fromisoformat(stamp).astimezone(self._zone)
 
 
-def when(then: datetime, now: datetime) -> str:
+def format_time(then: datetime, now: datetime) -> str:
     """A moment, as shortly as it can be said now; with its Z where it is UTC by choice."""
     mark = "Z" if then.tzinfo is UTC else ""
     if then.date() == now.date():
@@ -45,7 +45,7 @@ def when(then: datetime, now: datetime) -> str:
     return then.strftime("%Y-%m-%d") + mark
 
 
-def age(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """How long, in two units at most."""
     left = max(0, int(seconds))
     said = []

@@ -18,16 +18,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import cast
 
-from agent.cli.agent_client import AgentUnreachable, ask_agent, control_of, send_request
+from agent.cli.agent_client import AgentUnreachable, ask_agent, find_control_socket, send_request
 from agent.cli.output import fail
 from agent.cli.terminal import Terminal
-from agent.cli.top_screen import TopView, picture, pressed, resources
+from agent.cli.top_screen import TopView, apply_key, format_screen, select_resources
 from agent.control.control_socket import ControlAnswer
 from agent.core.struct import replace
 
 QUIET = False
 NO_TERMINAL = 2
-SECONDS = 1.0  # between two pictures
+REFRESH_SECONDS = 1.0  # between two pictures
 ANSWER_SECONDS = 5.0
 
 
@@ -43,20 +43,22 @@ def run(arguments: argparse.Namespace) -> int:
     answer = ask_agent(arguments, {"do": "status", "devices": ""})
     if isinstance(answer, int):
         return answer
-    path = control_of(arguments)
+    path = find_control_socket(arguments)
     view: TopView | None = TopView()
-    with _screen():
+    with _open_screen():
         while view is not None:
-            wanted = [one["name"] for one in resources(answer, view)]
-            if view.chosen not in wanted:
-                view = replace(view, chosen=wanted[0] if wanted else "")
-            said = send_request(path, {"do": "status", "devices": view.chosen if view.devices else ""}, ANSWER_SECONDS)
+            wanted = [one["name"] for one in select_resources(answer, view)]
+            if view.chosen_resource not in wanted:
+                view = replace(view, chosen_resource=wanted[0] if wanted else "")
+            said = send_request(
+                path, {"do": "status", "devices": view.chosen_resource if view.shows_devices else ""}, ANSWER_SECONDS
+            )
             gone = said.reason if isinstance(said, AgentUnreachable) else str(said.get("error", ""))
             answer = answer if gone else cast("ControlAnswer", said)
-            terminal = Terminal.of(sys.stdout, colour=arguments.color, utc=arguments.utc)
-            _paint(picture(answer, view, gone, terminal, shutil.get_terminal_size().lines))
-            key = _key()
-            view = view if key is None else pressed(view, key, answer)
+            terminal = Terminal.detect(sys.stdout, colour=arguments.color, utc=arguments.utc)
+            _paint(format_screen(answer, view, gone, terminal, shutil.get_terminal_size().lines))
+            key = _read_key()
+            view = view if key is None else apply_key(view, key, answer)
     return 0
 
 
@@ -67,15 +69,15 @@ def _paint(lines: Sequence[str]) -> None:
     sys.stdout.flush()
 
 
-def _key() -> bytes | None:
+def _read_key() -> bytes | None:
     """The next key, if one comes before it is time for another picture."""
-    if not select.select([sys.stdin], [], [], SECONDS)[0]:
+    if not select.select([sys.stdin], [], [], REFRESH_SECONDS)[0]:
         return None
     return os.read(sys.stdin.fileno(), 8) or b"q"
 
 
 @contextmanager
-def _screen() -> Iterator[None]:
+def _open_screen() -> Iterator[None]:
     """The terminal's other screen, with keys as they come; everything as before at the end."""
     keyboard = sys.stdin.fileno()
     before = termios.tcgetattr(keyboard)

@@ -11,7 +11,7 @@ import pytest
 
 from agent.cli import class_reference
 from agent.cli.main import COMMANDS
-from agent.cli.reference import keys_page, page
+from agent.cli.reference import build_keys_page, build_words_page
 from agent.config import settings
 from agent.config.describe.class_manual import build_manual
 from agent.config.language.key_table import EITHER, OPERATORS, PLACES, SOURCE_KINDS, WARNINGS
@@ -111,11 +111,11 @@ def test_decisions_are_numbered_and_listed_once_each():
 
 
 def test_words_are_printed_from_the_tables():
-    assert text_of("docs/words.md") == page(), "run: make docs"
-    assert text_of("docs/keys.md") == keys_page(), "run: make docs"
+    assert text_of("docs/words.md") == build_words_page(), "run: make docs"
+    assert text_of("docs/keys.md") == build_keys_page(), "run: make docs"
     for kind in source_kinds.KINDS:
         for word in source_kinds.KINDS[kind].TABLE.words:
-            assert f"| `{word}` |" in page()
+            assert f"| `{word}` |" in build_words_page()
 
 
 def test_every_setting_has_its_row_with_its_default():
@@ -159,7 +159,7 @@ def test_the_configuration_page_has_every_key_operator_and_source_kind():
 
 def test_classes_are_printed_from_their_files():
     """The index and a page for each; no page of a class that is gone."""
-    made = class_reference.pages(str(TOP / "docs"))
+    made = class_reference.build_pages(str(TOP / "docs"))
     for name, text in made.items():
         assert text_of(f"docs/{name}") == text, "run: make docs"
     names = {name.removesuffix(".toml") for name in os.listdir(SHIPPED)}

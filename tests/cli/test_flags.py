@@ -5,14 +5,14 @@ import json
 import pytest
 
 from agent.cli import main
-from agent.cli.time_text import Times, age
+from agent.cli.time_text import Times, format_duration
 from tests.cli.test_main import COMMANDS
 
 NOW = "2027-03-11T03:18:20.412Z"
 
 
 def has(name, what, default=()):
-    return getattr(main._module(name), what, default)
+    return getattr(main._import_command(name), what, default)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -131,11 +131,11 @@ def test_lists_have_a_form_of_a_line_each(cli, config, tree):
     ],
 )
 def test_times_in_utc(stamp, said):
-    assert Times(NOW, utc=True).since(stamp) == said
+    assert Times(NOW, utc=True).format_since(stamp) == said
 
 
 def test_times_of_this_host_have_no_mark():
-    assert not Times(NOW).when(NOW).endswith("Z")
+    assert not Times(NOW).format_time(NOW).endswith("Z")
 
 
 @pytest.mark.parametrize(
@@ -143,4 +143,4 @@ def test_times_of_this_host_have_no_mark():
     [(0, "0 s"), (59.9, "59 s"), (60, "1 min"), (3_661, "1 h 1 min"), (86_400, "1 d"), (90_061, "1 d 1 h")],
 )
 def test_ages_have_two_units_at_most(seconds, said):
-    assert age(seconds) == said
+    assert format_duration(seconds) == said

@@ -8,9 +8,9 @@ import time
 
 import pytest
 
-from agent.cli.lab.configuration import entries, pty_entry, write
-from agent.cli.lab.grant import grant_lines
-from agent.cli.lab.lab_directories import private
+from agent.cli.lab.configuration import build_entries, build_pty_entry, write_entries
+from agent.cli.lab.grant import format_grant_options
+from agent.cli.lab.lab_directories import open_private_directories
 from agent.cli.lab.pseudo_terminal import PseudoTerminal
 from agent.config.load import load
 from agent.core.inventory.device import DeviceNode
@@ -104,9 +104,9 @@ def test_a_step_that_goes_wrong_makes_it_fail(monkeypatch, capsys):
 
     async def wrong(self):
         yield "so far"
-        raise demo.Unexpected("one device", "none")
+        raise demo.DemoStepError("one device", "none")
 
-    monkeypatch.setattr(demo.Demo, "_granted", wrong)
+    monkeypatch.setattr(demo.Demo, "_allocate", wrong)
     monkeypatch.setattr(demo, "AWAY", 0.0)
     assert main(["lab", "--demo"]) == 1
     out = capsys.readouterr().out
@@ -295,7 +295,7 @@ def test_what_a_container_gets():
         cdi_devices=["d.com/e=f"],
     )
     nodes = {"/dev/a": DeviceNode("/dev/a", "c", 10, 1), "/dev/ttyUSB0": DeviceNode("/dev/ttyUSB0", "b", 188, 0)}
-    assert grant_lines(options, lambda path: nodes.get(path, Absent("no such file"))) == [
+    assert format_grant_options(options, lambda path: nodes.get(path, Absent("no such file"))) == [
         "node /dev/a         char 10:1      rw",
         "node /dev/ttyUSB0   block 188:0    r   in the container /dev/serial0",
         "node /dev/x         no such file   rw",
@@ -304,12 +304,12 @@ def test_what_a_container_gets():
         "env  A=1",
         "annotation b.com/c=2",
     ]
-    assert grant_lines(ContainerOptions(), lambda path: Absent("")) == ["nothing at all"]
+    assert format_grant_options(ContainerOptions(), lambda path: Absent("")) == ["nothing at all"]
 
 
 def test_the_configuration_made_here_is_without_a_mistake(tmp_path):
-    chosen = [*entries(Root()), pty_entry("/dev/shm/da-x[1]/pty")]
-    write(str(tmp_path), "all.toml", chosen)
+    chosen = [*build_entries(Root()), build_pty_entry("/dev/shm/da-x[1]/pty")]
+    write_entries(str(tmp_path), "all.toml", chosen)
     loaded = load(str(tmp_path))
     assert loaded.findings == ()
     assert [spec.name for spec in loaded.resources] == [entry.name for entry in chosen]
@@ -326,7 +326,7 @@ def test_long_directories_are_not_used(monkeypatch, tmp_path):
     long = tmp_path / ("x" * 80)
     long.mkdir()
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(long))
-    with private() as place:
+    with open_private_directories() as place:
         assert len(place.watcher) < 75
         assert not place.top.startswith(str(long))
 

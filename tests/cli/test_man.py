@@ -8,7 +8,7 @@ from agent.cli import main
 from tests.cli.conftest import TOP
 
 PAGE = (TOP / "man/device-agent.8").read_text()
-COMMON = set(main._common()._option_string_actions) | {"-h", "--help"}
+COMMON = set(main._build_common_parser()._option_string_actions) | {"-h", "--help"}
 
 
 def plain(text):
@@ -31,7 +31,7 @@ def test_a_command_is_there_with_its_flags(name):
     tag = re.compile(rf'(\.TP\n)?\.BR? "?{name}\b')
     said = "".join(plain(one) for one in entries(section("COMMANDS")) if tag.match(one))
     assert said, f"no entry of {name}"
-    parser = main.parser_of(name)
+    parser = main.build_parser(name)
     flags = {flag for flag in parser._option_string_actions if flag.startswith("--")} - COMMON
     assert {flag for flag in flags if flag not in said} == set()
     for action in parser._actions:
@@ -48,7 +48,7 @@ def test_the_flags_of_all_commands_are_there():
 def test_no_flag_is_made_up():
     known = COMMON | {"--version"}
     for name in main.COMMANDS:
-        known |= set(main.parser_of(name)._option_string_actions)
+        known |= set(main.build_parser(name)._option_string_actions)
     assert set(re.findall(r"(?<![\w-])--[a-z-]+[a-z]", PAGE.replace("\\-", "-"))) <= known
 
 

@@ -26,7 +26,7 @@ async def test_garbage_is_collected_once_the_kubelet_has_the_lists():
     status = Status()
     status.add("example.com/foo")
     gc.disable()
-    collecting = asyncio.create_task(run._collect(SimpleNamespace(status=status)))
+    collecting = asyncio.create_task(run._collect_garbage(SimpleNamespace(status=status)))
     await asyncio.sleep(0)
     assert not gc.isenabled()
     status.ready_sent.set()
@@ -46,7 +46,7 @@ async def test_an_agent_that_does_not_get_so_far_has_its_garbage_collected_too(m
     if ready:
         status.ready_sent.set()
     gc.disable()
-    await run._collect(SimpleNamespace(status=status))
+    await run._collect_garbage(SimpleNamespace(status=status))
     assert gc.isenabled()
 
 

@@ -12,7 +12,7 @@ from agent.cli.host_report.device_overview import format_overview, format_summar
 from agent.cli.host_report.device_search import SearchFailure, find_device
 from agent.cli.host_report.pci_names import parse_pci_ids
 from agent.cli.host_report.scan_host import scan_host
-from agent.cli.scan import _oddities
+from agent.cli.scan import _format_skipped_paths
 from agent.cli.terminal import Terminal
 from agent.config.load import load
 from agent.core.entry.resource_spec import Source
@@ -459,5 +459,5 @@ def test_what_is_another_name_of_a_device_is_no_line_whatever_its_reason_says():
         SkippedPath("/dev/a", "the same as /dev/b", is_alias=True),
         SkippedPath("/dev/c", "another name of none"),
     )
-    lines = _oddities(SimpleNamespace(skipped_paths={Source("node", ("/dev/*",)): oddities}))
+    lines = _format_skipped_paths(SimpleNamespace(skipped_paths={Source("node", ("/dev/*",)): oddities}))
     assert [line.partition("   ")[0] for line in lines] == ["no device: /dev/c: another name of none"]

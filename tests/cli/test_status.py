@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from agent.cli.status import lines
+from agent.cli.status import format_status
 from agent.cli.terminal import Terminal
 from agent.core.health.drain_overlay import Drain, DrainSet
 from agent.core.inventory.device import Health
@@ -44,7 +44,7 @@ def night():
 
 def test_problems_come_first_each_with_a_next_step():
     said = answer(night())
-    shown = lines(said, WIDE, fold=True)
+    shown = format_status(said, WIDE, fold=True)
     assert shown[0].startswith("✖ device-agent 1 on n, up 16 min, configuration abcdef of ")
     assert shown[2] == "  3 things need a person:"
     assert shown[3].startswith("  1 kubelet        down since ")
@@ -54,25 +54,25 @@ def test_problems_come_first_each_with_a_next_step():
 
 
 def test_what_waits_for_one_thing_is_one_row_on_a_terminal():
-    shown = lines(answer(night()), WIDE, fold=True)
+    shown = format_status(answer(night()), WIDE, fold=True)
     table = [line.split() for line in shown[-4:]]
     assert table[0][:2] == ["RESOURCE", "STATE"]
     assert [row[0] for row in table[1:]] == ["example.com/a", "example.com/b", "+"]
     assert table[3][:8] == ["+", "2", "alike", "waiting:", "kubelet", "all", "Healthy", "?"]
-    shown = lines(answer(night()), PIPE)
+    shown = format_status(answer(night()), PIPE)
     assert [line.split()[0] for line in shown[-4:]] == [f"example.com/{letter}" for letter in "abcd"]
 
 
 @pytest.mark.parametrize("width", [None, 120, 80, 60, 40])
 def test_a_name_is_whole_however_narrow_it_is(width):
-    for line in lines(answer(night()), Terminal(width, utc=True))[-4:]:
+    for line in format_status(answer(night()), Terminal(width, utc=True))[-4:]:
         assert line.startswith("example.com/")
 
 
 def test_what_pods_hold_has_its_time_when_it_is_old():
     made = moment(good("x"), holders_time=NOW - 1)
-    assert not any("*" in line for line in lines(answer(made), PIPE))
-    *_, row, note, last = lines(answer(replace(made, holders_time=NOW - 60)), PIPE)
+    assert not any("*" in line for line in format_status(answer(made), PIPE))
+    *_, row, note, last = format_status(answer(replace(made, holders_time=NOW - 60)), PIPE)
     assert row.split()[3] == "0*"
     assert note.startswith("* as the kubelet said at ")
     assert last == "Nothing needs a person."
@@ -83,7 +83,7 @@ def test_the_last_change_is_said_and_told_whole():
     said = answer(moment(good("x"), changes=changes))
     changed = {"resource": A, "id": "x", "from": "Healthy", "to": "Unhealthy", "reason": "heat"}
     assert said["changes"] == [{"time": "1970-01-12T13:38:20.000Z", **changed}]
-    assert " · last change 13:38:20Z" in lines(said, PIPE)[1]
+    assert " · last change 13:38:20Z" in format_status(said, PIPE)[1]
 
 
 def test_a_revision_does_not_mind_the_time():
@@ -96,7 +96,7 @@ def test_a_revision_does_not_mind_the_time():
 
 def test_one_of_a_thing_is_one():
     made = replace(moment(good("x")), configuration=ActiveConfigState("abcdef", 2.0, 1))
-    head = lines(answer(made), PIPE)[:2]
+    head = format_status(answer(made), PIPE)[:2]
     assert head[0].endswith("(1 resource, 1 file)")
     assert "1 of 1 device Healthy" in head[1]
 
@@ -110,7 +110,7 @@ def test_of_one_resource_the_head_tells_of_it_and_of_the_configuration_all():
         ("example.com/c", "", 0),
     ):
         said = build_status_report(replace(made, drains=drained), name)
-        head = lines(json.loads(json.dumps(said)), PIPE)[:2]
+        head = format_status(json.loads(json.dumps(said)), PIPE)[:2]
         assert head[0].endswith("(4 resources, 3 files)")
         assert f" · {name} {state}" in head[1]
         assert " of 1 device Healthy" in head[1]
@@ -121,10 +121,10 @@ def test_of_one_resource_the_head_tells_of_it_and_of_the_configuration_all():
 def test_an_agent_that_does_not_say_how_many_there_are_is_asked_all_the_same():
     said = answer(moment(good("x")))
     del said["config"]["resources"]
-    assert "(1 resource, " in lines(said, PIPE)[0]
+    assert "(1 resource, " in format_status(said, PIPE)[0]
 
 
 def test_without_unicode_marks_are_ascii():
-    shown = "\n".join(lines(answer(night()), Terminal(80, unicode=False, utc=True)))
+    shown = "\n".join(format_status(answer(night()), Terminal(80, unicode=False, utc=True)))
     assert shown.isascii()
     assert "\x1b" not in shown

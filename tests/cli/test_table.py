@@ -2,11 +2,16 @@ import io
 
 import pytest
 
-from agent.cli.table import Column, Row, grid, render
+from agent.cli.table import Column, Row, format_grid, render
 from agent.cli.terminal import Terminal, cut, pad
 from agent.core.language.safe_text import count_columns
 
-TITLES = (Column("NAME"), Column("WHAT", narrowest=6, leaves=1), Column("N", right=True, leaves=2), Column("BY"))
+TITLES = (
+    Column("NAME"),
+    Column("WHAT", min_width=6, drop_order=1),
+    Column("N", right=True, drop_order=2),
+    Column("BY"),
+)
 ROWS = [Row(("first", "a long description of it", "1", "example.com/a")), Row(("2nd", "short", "10", "–"), "dim")]
 
 
@@ -54,9 +59,9 @@ def test_without_unicode_there_are_other_characters():
 
 def test_grid_goes_side_by_side_where_there_is_room():
     cells = [("a", "1"), ("bb", "2"), ("c", "3")]
-    assert grid(cells, Terminal(), "  ") == ["  a   1", "  bb  2", "  c   3"]
-    assert grid(cells, Terminal(width=40), "  ") == ["  a   1  bb  2  c   3"]
-    assert grid([], Terminal(), "  ") == []
+    assert format_grid(cells, Terminal(), "  ") == ["  a   1", "  bb  2", "  c   3"]
+    assert format_grid(cells, Terminal(width=40), "  ") == ["  a   1  bb  2  c   3"]
+    assert format_grid([], Terminal(), "  ") == []
 
 
 def test_wide_characters_count_twice():
@@ -83,7 +88,7 @@ def test_when_there_is_colour(screen, environ, asked, colour):
         def isatty(self):
             return screen
 
-    terminal = Terminal.of(Stream(), environ, colour=asked)
+    terminal = Terminal.detect(Stream(), environ, colour=asked)
     assert terminal.colour is colour
     assert (terminal.width is None) is not screen
     assert terminal.unicode

@@ -14,7 +14,7 @@ import time
 import pytest
 
 from agent.cli.terminal import Terminal
-from agent.cli.top_screen import ORDERS, TopView, _bar, picture, pressed
+from agent.cli.top_screen import ORDERS, TopView, _format_bar, apply_key, format_screen
 from agent.core.inventory.device import Health
 from agent.core.lists.transitions import TransitionRecord
 from agent.core.report.status_report import build_status_report
@@ -33,10 +33,10 @@ def said(*candidates):
 def test_a_picture_fills_the_screen_and_no_more():
     answer = said(*(good(f"d{n}") for n in range(50)), bad("ill"))
     for height in (5, 10, 24, 100):
-        shown = picture(answer, TopView(A), "", SCREEN, height)
+        shown = format_screen(answer, TopView(A), "", SCREEN, height)
         assert len(shown) == height
         assert shown[-1].endswith("q end")
-    shown = picture(answer, TopView(A), "", SCREEN, 24)
+    shown = format_screen(answer, TopView(A), "", SCREEN, 24)
     assert any(line.startswith(f"> {A}") for line in shown)
     devices = [line.split()[0] for line in shown if line.startswith(("ill", "d"))]
     assert devices[0] == "ill"
@@ -44,7 +44,7 @@ def test_a_picture_fills_the_screen_and_no_more():
 
 
 def test_an_agent_that_went_away_is_said():
-    shown = picture(said(good("a")), TopView(A), "no agent is running: nobody", SCREEN, 24)
+    shown = format_screen(said(good("a")), TopView(A), "no agent is running: nobody", SCREEN, 24)
     assert shown[0] == "not of now: no agent is running: nobody"
 
 
@@ -52,11 +52,11 @@ def test_what_hardware_says_does_not_reach_the_terminal():
     answer = said(bad("a"))
     for devices in (["\x1b]0;x\a"], ["\x1b]0;x\a"] * 2):
         answer["attention"][0]["devices"] = devices
-        assert "\x1b" not in "".join(picture(answer, TopView(A), "", SCREEN, 24))
+        assert "\x1b" not in "".join(format_screen(answer, TopView(A), "", SCREEN, 24))
 
 
 def test_nothing_served_is_a_picture_too():
-    assert picture({**said(good("a")), "resources": []}, TopView(), "", SCREEN, 24)
+    assert format_screen({**said(good("a")), "resources": []}, TopView(), "", SCREEN, 24)
 
 
 def two():
@@ -69,43 +69,47 @@ def two():
 
 def press(view, *keys):
     for key in keys:
-        view = pressed(view, key, two())
+        view = apply_key(view, key, two())
     return view
 
 
 def names(view):
-    return [line.split()[1 if line[0] == ">" else 0] for line in picture(two(), view, "", SCREEN, 40) if "/1 " in line]
+    return [
+        line.split()[1 if line[0] == ">" else 0] for line in format_screen(two(), view, "", SCREEN, 40) if "/1 " in line
+    ]
 
 
 def test_keys_choose_sort_and_filter():
-    assert press(TopView(A), b"\x1b[B").chosen == B
-    assert press(TopView(A), b"j", b"j", b"k").chosen == A
-    assert press(TopView(A), b"\r").devices is False
+    assert press(TopView(A), b"\x1b[B").chosen_resource == B
+    assert press(TopView(A), b"j", b"j", b"k").chosen_resource == A
+    assert press(TopView(A), b"\r").shows_devices is False
     assert [press(TopView(), *[b"s"] * times).order for times in range(4)] == [*ORDERS, ORDERS[0]]
     assert names(TopView(A)) == [A, B]
     assert names(press(TopView(A), b"u")) == [A]
     assert names(press(TopView(A), b"/", b"b", b"\r")) == [B]
-    assert press(TopView(A), b"/", b"q", b"u", b"\x7f") == TopView(A, only="q", typing=True)
+    assert press(TopView(A), b"/", b"q", b"u", b"\x7f") == TopView(A, name_filter="q", is_typing=True)
     assert press(TopView(A), b"/", b"x", b"\x1b") == TopView(A)
     assert press(TopView(A), b"q") is press(TopView(A), b"/", b"\x03") is None
     assert press(TopView(A), b"z", b"\x1b[5~") == TopView(A)
 
 
 def test_a_filter_that_nothing_is_like_says_so():
-    assert any("no resource is like that" in line for line in picture(two(), TopView(only="zzz"), "", SCREEN, 24))
-    assert picture(two(), TopView(A, only="zz", typing=True), "", SCREEN, 24)[-1] == "/zz"
+    assert any(
+        "no resource is like that" in line for line in format_screen(two(), TopView(name_filter="zzz"), "", SCREEN, 24)
+    )
+    assert format_screen(two(), TopView(A, name_filter="zz", is_typing=True), "", SCREEN, 24)[-1] == "/zz"
 
 
 def test_what_changed_last_is_there_if_there_is_room():
-    shown = picture(two(), TopView(A), "", SCREEN, 24)
+    shown = format_screen(two(), TopView(A), "", SCREEN, 24)
     at = next(index for index, line in enumerate(shown) if line.startswith("── last changes ──"))
     assert shown[at + 1].endswith(f"{A} x Healthy → Unhealthy: heat\\x1b[2J")
-    assert not any("last changes" in line for line in picture(two(), TopView(A), "", SCREEN, 20))
+    assert not any("last changes" in line for line in format_screen(two(), TopView(A), "", SCREEN, 20))
     assert all(len(line) <= 80 for line in shown)
 
 
 def test_help_says_what_keys_do():
-    shown = "\n".join(picture(two(), press(TopView(A), b"?"), "", SCREEN, 24))
+    shown = "\n".join(format_screen(two(), press(TopView(A), b"?"), "", SCREEN, 24))
     assert "sort by name, in use, unhealthy" in shown
 
 
@@ -113,12 +117,12 @@ def test_help_says_what_keys_do():
     ("part", "whole", "bar"), [(0, 8, 0), (1, 100, 1), (4, 8, 5), (99, 100, 9), (8, 8, 10), (0, 0, 0)]
 )
 def test_a_bar_is_full_or_empty_only_if_it_is(part, whole, bar):
-    assert _bar(part, whole) == "█" * bar + "░" * (10 - bar)
+    assert _format_bar(part, whole) == "█" * bar + "░" * (10 - bar)
 
 
 def test_without_unicode_it_is_ascii():
     plain = Terminal(80, unicode=False)
-    assert all(line.isascii() for line in picture(two(), TopView(A), "", plain, 24))
+    assert all(line.isascii() for line in format_screen(two(), TopView(A), "", plain, 24))
 
 
 def test_it_needs_a_terminal(cli):

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from agent.cli.status import device_table
+from agent.cli.status import format_device_table
 from agent.cli.terminal import Terminal
 from agent.core.entry.check import Check, CheckResult, CheckVerdict, LogSubscription, LookCount, LookDuration
 from agent.core.entry.check_results import DeviceCheckResult
@@ -91,7 +91,7 @@ def test_a_device_that_is_in_its_pod_is_told_as_such_and_is_no_problem():
     said = build_status_report(made)
     assert [device["in_pod"] for device in said["resources"][0]["devices"]] == [True, False]
     assert said["verdict"] == "well"
-    _, _, *rows = device_table(said, said["resources"][0], Terminal())
+    _, _, *rows = format_device_table(said, said["resources"][0], Terminal())
     assert [row.rstrip().endswith("in its pod, and not on the host") for row in rows] == [True, False]
 
 

@@ -12,7 +12,7 @@ import sys
 
 from agent.cli.doctor.findings import FAULT_SEVERITIES, DoctorFinding, build_findings
 from agent.cli.doctor.node_inspection import inspect_node
-from agent.cli.output import is_json, say_json
+from agent.cli.output import is_json, print_json
 from agent.cli.terminal import Terminal
 from agent.core.language.safe_text import escape
 from agent.host.root import Root
@@ -31,9 +31,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Inspect the node, print the findings and return the exit code."""
     all_findings = build_findings(inspect_node(arguments.config, Root(arguments.root)))
     if is_json(arguments):
-        say_json([_build_json(finding) for finding in all_findings], arguments)
+        print_json([_build_json(finding) for finding in all_findings], arguments)
     else:
-        terminal = Terminal.of(sys.stdout, colour=arguments.color, utc=arguments.utc)
+        terminal = Terminal.detect(sys.stdout, colour=arguments.color, utc=arguments.utc)
         shown_findings = [finding for finding in all_findings if finding.severity != "ok" or arguments.verbose]
         widest = max((len(finding.code) for finding in shown_findings), default=0)
         for finding in shown_findings:
@@ -62,4 +62,4 @@ def _format_lines(finding: DoctorFinding, terminal: Terminal, widest: int) -> li
         for name, text in (("evidence", finding.evidence), ("fix", finding.fix))
         if text
     ]
-    return [terminal.text(line) for line in lines]
+    return [terminal.make_displayable(line) for line in lines]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from agent.cli.agent_client import AgentUnreachable, send_request
 from agent.cli.host_report.host_report import HostReportItem
-from agent.cli.status import attention_lines, device_table, held_by
+from agent.cli.status import format_device_table, format_holders, format_problems
 from agent.cli.terminal import Terminal
 from agent.cli.time_text import Times
 from agent.config.load import Configuration
@@ -52,7 +52,7 @@ class AgentData(Struct):
 
     def format_view(self, terminal: Terminal) -> str:
         """Return the first line, which names the source of the data."""
-        return terminal.style(terminal.text(escape(self.view_text)), "dim")
+        return terminal.style(terminal.make_displayable(escape(self.view_text)), "dim")
 
     def find_device(self, item: HostReportItem) -> ControlAnswer | None:
         """Return the data of the agent about a host device, or None."""
@@ -72,7 +72,7 @@ class AgentData(Struct):
                 f"{device['resource']} {device['id']}   (no look at this host finds it)",
                 *self._format_device_lines(device),
             ]
-        return [terminal.text(line) for line in lines]
+        return [terminal.make_displayable(line) for line in lines]
 
     def format_resource(self, terminal: Terminal) -> list[str]:
         """Return the lines about the resource."""
@@ -80,22 +80,22 @@ class AgentData(Struct):
         if resource is None or self.answer is None:
             return []
         waiting = f": {escape(resource['reason'])}" if resource["reason"] else ""
-        lines = [f"  state        {resource['state']} since {self.times.since(resource['since'])}{waiting}"]
+        lines = [f"  state        {resource['state']} since {self.times.format_since(resource['since'])}{waiting}"]
         if resource["drained"]:
             lines.append(f"  drained      {_format_drain(resource['drained'], self.times)}")
         if resource["in_use"] is not None:
             lines.append(f"  in use       {resource['in_use']}, as the kubelet said")
-        return [*map(terminal.text, lines), *device_table(self.answer, resource, terminal)]
+        return [*map(terminal.make_displayable, lines), *format_device_table(self.answer, resource, terminal)]
 
     def format_problems(self, terminal: Terminal) -> list[str]:
         """Return the lines about all problems and an empty line, or nothing if there is no problem."""
         answer = self.answer
-        return [*attention_lines(answer, terminal), ""] if answer and answer["attention"] else []
+        return [*format_problems(answer, terminal), ""] if answer and answer["attention"] else []
 
     def _format_device_lines(self, device: ControlAnswer) -> Iterator[str]:
         times = self.times
         reason = f": {escape(device['reason'])}" if device["reason"] else ""
-        yield f"  health       {device['health']} since {times.since(device['since'])}{reason}"
+        yield f"  health       {device['health']} since {times.format_since(device['since'])}{reason}"
         if device["in_pod"]:
             yield f"{_INDENT}in its pod, and not on the host"
         if device["leaving"]:
@@ -104,12 +104,14 @@ class AgentData(Struct):
             yield f"  drained      {_format_drain(device['drained'], times)}"
         yield from _format_checks(device["checks"], times)
         if device["held_by"]:
-            yield f"  held by      {held_by(device['held_by'])}"
+            yield f"  held by      {format_holders(device['held_by'])}"
         elif device["may_be_held"]:
             yield "  held by      perhaps a pod: the kubelet has not said for sure that none has it"
         if not device["told_kubelet"]:
             kubelet = (self.answer or {})["kubelet"]
-            outage = f"; the kubelet is down since {times.since(kubelet['since'])}" if kubelet["up"] is False else ""
+            outage = (
+                f"; the kubelet is down since {times.format_since(kubelet['since'])}" if kubelet["up"] is False else ""
+            )
             yield f"  kubelet      not told yet{outage}"
         yield from self._format_history(device["history"], times)
 
@@ -125,7 +127,7 @@ class AgentData(Struct):
         for index, change in enumerate(changes):
             prefix = "  history      " if index == 0 else _INDENT
             reason = f": {escape(change['reason'])}" if change["reason"] else ""
-            time_text = times.when(change["time"])
+            time_text = times.format_time(change["time"])
             yield f"{prefix}{time_text}  {change['from'] or 'new'} → {change['to'] or 'gone'}{reason}"
 
 
@@ -149,7 +151,7 @@ def request_agent_data(arguments: argparse.Namespace, configuration: Configurati
 
 def _format_drain(drain: ControlAnswer, times: Times) -> str:
     reason = f"{escape(drain['reason'])}, " if drain["reason"] else ""
-    return f"{reason}since {times.since(drain['since'])}, until device-agent undrain"
+    return f"{reason}since {times.format_since(drain['since'])}, until device-agent undrain"
 
 
 def _format_checks(checks: Sequence[ControlAnswer], times: Times) -> Iterator[str]:
@@ -158,7 +160,7 @@ def _format_checks(checks: Sequence[ControlAnswer], times: Times) -> Iterator[st
         prefix = f"  {'checks' if index == 0 else '':11}  "
         member = f"{escape(check['member'])}: " if check["member"] else ""
         reason = f"  {member}{escape(check['reason'])}" if check["reason"] else ""
-        since_text = f"  since {times.since(check['since'])}" if check["since"] else ""
+        since_text = f"  since {times.format_since(check['since'])}" if check["since"] else ""
         latched = ", latched" if check["latched"] else ""
         yield f"{prefix}{check['check']:{longest}}  {check['verdict']:9}{reason}{since_text}{latched}".rstrip()
         if check["evidence"]:

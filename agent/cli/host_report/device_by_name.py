@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from agent.cli.host_report.device_search import SearchFailure, find_device, find_unlisted_source
 from agent.cli.host_report.host_report import HostReport, HostReportItem
 from agent.cli.host_report.scan_host import scan_host
-from agent.cli.output import fail, is_json, say_json
+from agent.cli.output import fail, is_json, print_json
 from agent.config.load import Configuration
 from agent.config.toml.finding import find_nearest
 from agent.core.language.safe_text import escape, make_printable
@@ -45,7 +45,7 @@ def resolve_device(
         return report, result
     if (path_hint := result.path_hint) is not None:
         if is_json(arguments):
-            say_json(
+            print_json(
                 {"path": name, "device": None, "reason": path_hint.text, "next": path_hint.next_step or None}, arguments
             )
         else:

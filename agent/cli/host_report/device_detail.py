@@ -12,7 +12,7 @@ from agent.cli.host_report.device_words import read_facts
 from agent.cli.host_report.host_report import EntryMismatch, HostReport, HostReportItem
 from agent.cli.host_report.pci_names import PciNames
 from agent.cli.host_report.word_list import list_paths
-from agent.cli.table import Column, Row, grid, render
+from agent.cli.table import Column, Row, format_grid, render
 from agent.cli.terminal import Terminal, cut
 from agent.core.entry.check import CheckVerdict
 from agent.core.entry.check_results import DeviceCheckResult
@@ -55,7 +55,7 @@ def format_detail(report: HostReport, item: HostReportItem, terminal: Terminal) 
         *_format_pattern_source(report, item),
     ]
     lines += [*format_match_result(item, terminal), *format_nearby_devices(report, item)]
-    return [terminal.text(line) for line in lines]
+    return [terminal.make_displayable(line) for line in lines]
 
 
 def format_title(report: HostReport, item: HostReportItem, terminal: Terminal) -> str:
@@ -153,7 +153,7 @@ def _format_words(report: HostReport, item: HostReportItem, terminal: Terminal) 
                 absent_words.append(word)
         else:
             word_values.append((word, format_value(value) or "(empty)"))
-    yield from grid(word_values, terminal, INDENT)
+    yield from format_grid(word_values, terminal, INDENT)
     yield from unreadable_lines
     if absent_words:
         yield f"  absent       {', '.join(absent_words)}"
@@ -242,6 +242,6 @@ def _format_mismatches(mismatches: tuple[EntryMismatch, ...], terminal: Terminal
         for entry_mismatch in sorted(mismatches, key=lambda entry_mismatch: not entry_mismatch.is_only_mismatch)
     ]
     width = None if terminal.width is None else max(1, terminal.width - len(INDENT))
-    columns = (Column(""), Column(""), Column(""), Column(""), Column("", leaves=1))
+    columns = (Column(""), Column(""), Column(""), Column(""), Column("", drop_order=1))
     plain = Terminal(width, unicode=terminal.unicode)
     return render(columns, rows, plain)[1:]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from agent.cli.host_report.device_summary import format_value, summarize_device
 from agent.cli.host_report.host_report import HostReport, HostReportItem
 from agent.cli.host_report.pci_names import PciNames
-from agent.cli.table import Column, Row, left_out, render
+from agent.cli.table import Column, Row, list_hidden_titles, render
 from agent.cli.terminal import Terminal
 from agent.core.language.safe_text import format_count, make_printable
 from agent.core.language.value import Absent, format_scalar
@@ -15,17 +15,17 @@ from agent.core.struct import MutableStruct, field
 
 COLUMNS = (
     Column("HOST DEVICE"),
-    Column("WHAT", narrowest=12, leaves=1),
-    Column("NUMA", right=True, leaves=2),
-    Column("DRIVER", leaves=3),
+    Column("WHAT", min_width=12, drop_order=1),
+    Column("NUMA", right=True, drop_order=2),
+    Column("DRIVER", drop_order=3),
     Column("TAKEN BY"),
 )
 _WIDE = (
-    Column("HANGS ON", leaves=5),
-    Column("IOMMU", right=True, leaves=6),
-    Column("NODES", leaves=7),
-    Column("SERIAL", leaves=8),
-    Column("ID", leaves=4),
+    Column("HANGS ON", drop_order=5),
+    Column("IOMMU", right=True, drop_order=6),
+    Column("NODES", drop_order=7),
+    Column("SERIAL", drop_order=8),
+    Column("ID", drop_order=4),
 )
 _BRIDGE = "06"  # base class of bridges, which no pod can use
 
@@ -74,7 +74,7 @@ def format_overview(report: HostReport, terminal: Terminal, *, everything: bool,
         for line in lines
     ]
     table = render(columns, rows, terminal)
-    omitted_columns = left_out(columns, rows, terminal) if wide else ()
+    omitted_columns = list_hidden_titles(columns, rows, terminal) if wide else ()
     return (
         [*table, f"No room for {', '.join(omitted_columns)}: through a pipe the table has all."]
         if omitted_columns

@@ -75,7 +75,7 @@ def format_match_steps(report: HostReport, spec: ResourceSpec, terminal: Termina
         )
         for step in steps
     ]
-    columns = (Column("  candidates"), Column(""), Column("left", right=True), Column("fell here", leaves=1))
+    columns = (Column("  candidates"), Column(""), Column("left", right=True), Column("fell here", drop_order=1))
     lines = render(columns, [Row((f"    {row.cells[0]}", *row.cells[1:]), row.style) for row in rows], terminal)
     devices = report.find_listed_devices(spec)
     unhealthy = [device for device in devices if device.reason]
@@ -88,7 +88,7 @@ def format_match_steps(report: HostReport, spec: ResourceSpec, terminal: Termina
             lines.append(f"    {make_printable(unlisted.location, None)}  not listed: {escape(unlisted.reason)}")
     if not count:
         lines += [f"  next         {line}" for line in suggest_next_steps(report, spec, steps)]
-    return [terminal.text(line) for line in lines]
+    return [terminal.make_displayable(line) for line in lines]
 
 
 def _format_topology(report: HostReport, spec: ResourceSpec, devices: Sequence[Device]) -> Iterator[str]:

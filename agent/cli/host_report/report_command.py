@@ -20,7 +20,7 @@ ReportPrinter: TypeAlias = Callable[[argparse.Namespace, Root, Configuration, Te
 def run_report(arguments: argparse.Namespace, print_report: ReportPrinter) -> int:
     """Print the report and return the exit code. With `--watch`, print each new report until Ctrl-C."""
     root = Root(arguments.root)
-    terminal = Terminal.of(sys.stdout, colour=arguments.color, utc=arguments.utc)
+    terminal = Terminal.detect(sys.stdout, colour=arguments.color, utc=arguments.utc)
     configuration = load(arguments.config)
     warn_of_config_errors(configuration, arguments.config)
     if not arguments.watch:

@@ -28,7 +28,7 @@ SOURCE_HINTS = {
     "fixed": "nothing of it is on the host: its word is name",
 }
 _MAX_VALUES = 3  # different values that are shown for a word
-_COLUMNS = (Column("WORD"), Column("TYPE"), Column("HERE", narrowest=12), Column("IN THE KERNEL", leaves=1))
+_COLUMNS = (Column("WORD"), Column("TYPE"), Column("HERE", min_width=12), Column("IN THE KERNEL", drop_order=1))
 
 
 class ListedWord(Struct):
@@ -128,7 +128,7 @@ def format_word_list(word_list: WordList, terminal: Terminal) -> list[str]:
     )
     if word_list.files:
         lines.append(f"paths, not read here: {' '.join(word_list.files)}")
-    return [terminal.text(line) for line in lines]
+    return [terminal.make_displayable(line) for line in lines]
 
 
 def build_word_list_json(word_list: WordList) -> dict[str, object]:

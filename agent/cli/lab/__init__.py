@@ -16,12 +16,12 @@ import sys
 
 import uvloop
 
-from agent.cli.lab.configuration import entries, write
+from agent.cli.lab.configuration import build_entries, write_entries
 from agent.cli.lab.demo import Demo
-from agent.cli.lab.lab import Lab, running
-from agent.cli.lab.lab_directories import private
-from agent.cli.lab.line_input import terminal_kept
-from agent.cli.lab.session import Session, logged
+from agent.cli.lab.lab import Lab, run_lab
+from agent.cli.lab.lab_directories import open_private_directories
+from agent.cli.lab.line_input import restore_terminal
+from agent.cli.lab.session import Session, forward_log
 from agent.cli.terminal import Terminal
 from agent.config.toml.finding import render
 from agent.host.root import Root
@@ -41,45 +41,47 @@ def run(arguments: argparse.Namespace) -> int:
     """Open the lab, or show the demo."""
     root = Root(arguments.root)
     if arguments.write:
-        return _write(root, arguments.write)
+        return _write_configuration(root, arguments.write)
     user = os.path.abspath(arguments.config) if arguments.config else ""
     try:
-        with terminal_kept(), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            return runner.run(_open(root, user, arguments))
+        with restore_terminal(), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(_open_lab(root, user, arguments))
     except asyncio.CancelledError:
         return TERMINATED
 
 
-async def _open(root: Root, user: str, arguments: argparse.Namespace) -> int:
-    terminal = Terminal.of(sys.stdout, colour=arguments.color, utc=arguments.utc)
+async def _open_lab(root: Root, user: str, arguments: argparse.Namespace) -> int:
+    terminal = Terminal.detect(sys.stdout, colour=arguments.color, utc=arguments.utc)
     task = asyncio.current_task()
     if task is not None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     try:
-        with private() as place:
+        with open_private_directories() as place:
             session = Session(terminal)
-            lab = Lab(place, root, user, None if arguments.demo else session.heard)
+            lab = Lab(place, root, user, None if arguments.demo else session.print_kubelet_event)
             for finding in lab.configuration.findings:
                 print(render(finding), file=sys.stderr)
             if not lab.configuration.resources:
                 print("device-agent lab: there is no resource to serve", file=sys.stderr)
                 return FAILED
-            with logged(None if arguments.demo else session.logged):
-                async with running(lab):
+            with forward_log(None if arguments.demo else session.print_log_record):
+                async with run_lab(lab):
                     if arguments.demo:
-                        return await Demo(lab, terminal, lambda line: print(terminal.text(line), flush=True)).run()
+                        return await Demo(
+                            lab, terminal, lambda line: print(terminal.make_displayable(line), flush=True)
+                        ).run()
                     return await session.run(lab)
     except OSError as error:
         print(f"device-agent lab: {error}", file=sys.stderr)
         return FAILED
 
 
-def _write(root: Root, directory: str) -> int:
+def _write_configuration(root: Root, directory: str) -> int:
     try:
         if os.path.lexists(os.path.join(directory, "resources.d", "lab.toml")):
             print(f"device-agent lab: {directory}/resources.d/lab.toml is there already", file=sys.stderr)
             return FAILED
-        write(directory, "lab.toml", list(entries(root)))
+        write_entries(directory, "lab.toml", list(build_entries(root)))
     except OSError as error:
         print(f"device-agent lab: {error}", file=sys.stderr)
         return FAILED

@@ -16,7 +16,7 @@ PTY = "lab.example/pty"
 PTY_ID = "pty"
 _, _FUNCTIONS = get_list_paths("pci")
 # PCI base classes, the most telling first: one that is there becomes a resource.
-_CLASSES = {"03": "display", "12": "accelerator", "02": "network", "01": "storage", "00": "function"}
+_PCI_CLASSES = {"03": "display", "12": "accelerator", "02": "network", "01": "storage", "00": "function"}
 
 
 class LabEntry(Struct):
@@ -26,30 +26,30 @@ class LabEntry(Struct):
     toml: str
 
 
-def entries(root: Root) -> Iterator[LabEntry]:
+def build_entries(root: Root) -> Iterator[LabEntry]:
     """What this machine has, best first; always something, since /dev/null is everywhere."""
     for name in ("fuse", "kvm"):
         if isinstance(root.find_node(f"/dev/{name}"), DeviceNode):
-            yield _entry(name, f'class    = "{name}"', "replicas = 10")
+            yield _build_entry(name, f'class    = "{name}"', "replicas = 10")
     if isinstance(root.find_node("/dev/net/tun"), DeviceNode):
-        yield _entry("tun", 'class    = "tun"', "replicas = 10")
+        yield _build_entry("tun", 'class    = "tun"', "replicas = 10")
     if isinstance(root.find_node("/dev/loop0"), DeviceNode) and isinstance(
         root.find_node("/dev/loop-control"), DeviceNode
     ):
-        yield _entry("loop", 'class    = "loop"')
-    found = {_class(root, name)[:2] for name in _functions(root)}
-    for base, word in _CLASSES.items():
+        yield _build_entry("loop", 'class    = "loop"')
+    found = {_read_pci_class(root, name)[:2] for name in _list_pci_functions(root)}
+    for base, word in _PCI_CLASSES.items():
         if base in found:
-            yield _entry(f"pci-{word}", 'class    = "pci-function"', f'match    = {{ class = "{base}" }}')
+            yield _build_entry(f"pci-{word}", 'class    = "pci-function"', f'match    = {{ class = "{base}" }}')
             break
     if isinstance(root.find_node("/dev/null"), DeviceNode):
-        yield _entry("null", 'class    = "node"', 'source   = { node = "/dev/null" }', "replicas = 10")
+        yield _build_entry("null", 'class    = "node"', 'source   = { node = "/dev/null" }', "replicas = 10")
 
 
-def pty_entry(path: str) -> LabEntry:
+def build_pty_entry(path: str) -> LabEntry:
     """The lab's own terminal."""
     pattern = "/".join(escape_glob(part) for part in path.split("/"))
-    return _entry(
+    return _build_entry(
         "pty",
         f'source   = {{ node = "{pattern}" }}',
         f'id       = "{PTY_ID}"',
@@ -57,23 +57,23 @@ def pty_entry(path: str) -> LabEntry:
     )
 
 
-def write(directory: str, name: str, chosen: list[LabEntry]) -> None:
+def write_entries(directory: str, name: str, chosen: list[LabEntry]) -> None:
     """Put entries into a file of a configuration directory."""
     os.makedirs(f"{directory}/resources.d", exist_ok=True)
     with open(f"{directory}/resources.d/{name}", "w", encoding="utf-8") as file:
         file.write("\n".join(entry.toml for entry in chosen))
 
 
-def _entry(name: str, *lines: str) -> LabEntry:
+def _build_entry(name: str, *lines: str) -> LabEntry:
     full = f"lab.example/{name}"
     return LabEntry(full, "\n".join(("[[resource]]", f'name     = "{full}"', *lines, "")))
 
 
-def _functions(root: Root) -> tuple[str, ...]:
+def _list_pci_functions(root: Root) -> tuple[str, ...]:
     names = root.list_names(_FUNCTIONS)
     return () if isinstance(names, Absent) else names
 
 
-def _class(root: Root, name: str) -> str:
+def _read_pci_class(root: Root, name: str) -> str:
     text = root.read(f"{_FUNCTIONS}/{name}/class")
     return "" if isinstance(text, Absent) else text.removeprefix("0x")

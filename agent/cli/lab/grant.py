@@ -12,7 +12,7 @@ from agent.core.language.value import Absent
 from agent.kubelet.simulated.container_options import ContainerOptions
 
 
-def grant_lines(options: ContainerOptions, node: Callable[[str], DeviceNode | Absent]) -> list[str]:
+def format_grant_options(options: ContainerOptions, node: Callable[[str], DeviceNode | Absent]) -> list[str]:
     """A line for each thing; `node` says what stands at a path of the host."""
     lines: list[tuple[str, str, str]] = []
     for container, (host, permissions) in options.devices.items():

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
 from agent.app import Agent
-from agent.cli.lab import configuration as made
+from agent.cli.lab import configuration as lab_configuration
 from agent.cli.lab.lab_directories import LabDirectories
 from agent.cli.lab.pseudo_terminal import PseudoTerminal
 from agent.config.load import Configuration, load
@@ -44,12 +44,12 @@ class Lab:
     def __init__(
         self, place: LabDirectories, root: Root, user: str, listener: Callable[[KubeletEvent], None] | None
     ) -> None:
-        self.place = place
+        self.directories = place
         self.root = root
-        self.user = user
-        self.entries: list[made.LabEntry] = []
-        self.without = ""
-        self.terminal = self._plugged_in()
+        self.user_directory = user
+        self.entries: list[lab_configuration.LabEntry] = []
+        self.no_terminal_reason = ""
+        self.terminal = self._open_terminal()
         self.pods: dict[str, LabPod] = {}
         self.kubelet = Kubelet(
             place.kubelet,
@@ -62,46 +62,50 @@ class Lab:
 
     def load(self) -> Configuration:
         """The configuration as its files are now: a person's, if there is one, and the lab's own entries."""
-        own = load(self.place.configuration)
-        theirs = load(self.user) if self.user else own
+        own = load(self.directories.configuration)
+        theirs = load(self.user_directory) if self.user_directory else own
         taken = {spec.name for spec in theirs.resources}
         added = tuple(spec for spec in own.resources if spec.name not in taken)
-        resources = theirs.resources + added if self.user else own.resources
-        return replace(theirs, settings=self.place.settings(theirs.settings), resources=resources)
+        resources = theirs.resources + added if self.user_directory else own.resources
+        return replace(theirs, settings=self.directories.override_settings(theirs.settings), resources=resources)
 
     @property
-    def names(self) -> tuple[str, ...]:
+    def resource_names(self) -> tuple[str, ...]:
         """The resources that are served."""
         return tuple(self.agent.status.resources)
 
-    def snapshot(self, resource: str) -> DeviceList:
+    def get_list(self, resource: str) -> DeviceList:
         """What the agent lists of a resource."""
         return self.agent.registry.get_list(resource)
 
-    def phase(self, resource: str) -> Phase:
+    def get_phase(self, resource: str) -> Phase:
         """Where a resource stands."""
         state = self.agent.status.resources.get(resource)
         return state.phase if state else Phase.WAITING
 
-    def listed(self) -> bool:
+    def is_listed(self) -> bool:
         """Whether the kubelet has of every resource what the agent lists now, and the agent knows that it has."""
-        return all(self.has(resource) and self.phase(resource) is Phase.STREAMING for resource in self.names)
+        return all(
+            self.has_list(resource) and self.get_phase(resource) is Phase.STREAMING for resource in self.resource_names
+        )
 
-    def listed_after(self) -> float:
+    def measure_listing_time(self) -> float:
         """The milliseconds from the kubelet's socket to the last resource's list, of the kubelet that is running."""
         events = self.kubelet.events
-        return (max(events.of("list", name)[-1].at for name in self.names) - events.of("listening")[-1].at) * 1000
+        return (
+            max(events.of("list", name)[-1].at for name in self.resource_names) - events.of("listening")[-1].at
+        ) * 1000
 
-    def has(self, resource: str) -> bool:
+    def has_list(self, resource: str) -> bool:
         """Whether the kubelet has what the agent lists of a resource."""
-        snapshot = self.snapshot(resource)
+        snapshot = self.get_list(resource)
         healthy = frozenset(each for device in snapshot.devices if not device.reason for each in device.list_ids())
         everything = frozenset(each for device in snapshot.devices for each in device.list_ids())
         kubelet = self.kubelet
         seen = kubelet.healthy(resource), kubelet.healthy(resource) | kubelet.unhealthy(resource)
         return kubelet.streams(resource) == 1 and seen == (healthy, everything)
 
-    async def settled(self) -> None:
+    async def wait_for_kubelet(self) -> None:
         """Return when the kubelet has everything as it is now.
 
         Raises:
@@ -109,7 +113,7 @@ class Lab:
         """
         await self.agent.tracker.looked()
         if self.kubelet.running:
-            await self.kubelet.until(self.listed, DEADLINE)
+            await self.kubelet.until(self.is_listed, DEADLINE)
 
     async def allocate(self, resource: str, count: int) -> LabPod:
         """A pod with one container that asks for so many.
@@ -143,51 +147,55 @@ class Lab:
             TimeoutError: the kubelet has not within the deadline. OSError: there is no terminal to be had.
         """
         if self.terminal is None:
-            raise OSError(self.without)
-        wanted, other = frozenset({made.PTY_ID}), frozenset[str]()
+            raise OSError(self.no_terminal_reason)
+        wanted, other = frozenset({lab_configuration.PTY_ID}), frozenset[str]()
         start = time.monotonic()
         (self.terminal.plug if plugged else self.terminal.unplug)()
         if not self.kubelet.running:
             async with asyncio.timeout(DEADLINE):
-                while any(bool(device.reason) is plugged for device in self.snapshot(made.PTY).devices):
+                while any(bool(device.reason) is plugged for device in self.get_list(lab_configuration.PTY).devices):
                     await self.agent.status.wait_for_change()
             return 0.0
         healthy, unhealthy = (wanted, other) if plugged else (other, wanted)
         await self.kubelet.until(
-            lambda: (self.kubelet.healthy(made.PTY), self.kubelet.unhealthy(made.PTY)) == (healthy, unhealthy), DEADLINE
+            lambda: (
+                (self.kubelet.healthy(lab_configuration.PTY), self.kubelet.unhealthy(lab_configuration.PTY))
+                == (healthy, unhealthy)
+            ),
+            DEADLINE,
         )
         return (time.monotonic() - start) * 1000
 
-    def _plugged_in(self) -> PseudoTerminal | None:
+    def _open_terminal(self) -> PseudoTerminal | None:
         if self.root.prefix:
-            self.without = "a tree in place of the host has no terminal of the lab's"
+            self.no_terminal_reason = "a tree in place of the host has no terminal of the lab's"
             return None
         try:
-            return PseudoTerminal(self.place.links)
+            return PseudoTerminal(self.directories.links)
         except OSError as error:
-            self.without = f"no pseudo-terminal can be had here: {error.strerror or error}"
+            self.no_terminal_reason = f"no pseudo-terminal can be had here: {error.strerror or error}"
             return None
 
     def _configure(self) -> None:
         """Write the lab's entries and load everything."""
-        if not self.user:
-            self.entries += made.entries(self.root)
-            made.write(self.place.configuration, "10-host.toml", self.entries)
+        if not self.user_directory:
+            self.entries += lab_configuration.build_entries(self.root)
+            lab_configuration.write_entries(self.directories.configuration, "10-host.toml", self.entries)
         if self.terminal is not None:
-            own = made.pty_entry(self.terminal.path)
+            own = lab_configuration.build_pty_entry(self.terminal.path)
             self.entries.append(own)
-            made.write(self.place.configuration, "20-pty.toml", [own])
+            lab_configuration.write_entries(self.directories.configuration, "20-pty.toml", [own])
         self.configuration = self.load()
 
 
 @asynccontextmanager
-async def running(lab: Lab) -> AsyncIterator[Lab]:
+async def run_lab(lab: Lab) -> AsyncIterator[Lab]:
     """The agent serving, no kubelet yet; both are ended when this is left. A defect of the agent ends all of it."""
     async with asyncio.TaskGroup() as tasks:
         agent = tasks.create_task(lab.agent.run(), name="agent")
         try:
             await lab.agent.tracker.looked()
-            while len(lab.names) < len(lab.configuration.resources):
+            while len(lab.resource_names) < len(lab.configuration.resources):
                 await lab.agent.status.wait_for_change()
             yield lab
         finally:

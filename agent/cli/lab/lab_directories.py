@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from agent.config.settings import SOCKET_NAME_LENGTH, SOCKET_PATH_LIMIT, Settings
 from agent.core.struct import Struct, replace
 
-_ROOM = (
+_MAX_PARENT_LENGTH = (
     SOCKET_PATH_LIMIT - SOCKET_NAME_LENGTH - len("/da-4194304-12345678/registry/")
 )  # bytes of the directory above ours
 _SHM = "/dev/shm"  # noqa: S108  nodes are looked for below /dev only, and this is where a person may write there
@@ -51,7 +51,7 @@ class LabDirectories(Struct):
         """The configuration made for this machine."""
         return f"{self.top}/etc"
 
-    def settings(self, base: Settings) -> Settings:
+    def override_settings(self, base: Settings) -> Settings:
         """Settings with every path that is written to, or met the kubelet at, inside of the place."""
         kubelet = replace(
             base.kubelet,
@@ -70,15 +70,15 @@ class LabDirectories(Struct):
 
 
 @contextmanager
-def private() -> Iterator[LabDirectories]:
+def open_private_directories() -> Iterator[LabDirectories]:
     """A place that is gone when this is left.
 
     Raises:
         OSError: no directory can be made anywhere.
     """
-    top = _directory((os.environ.get("XDG_RUNTIME_DIR", ""), tempfile.gettempdir(), "/tmp"))  # noqa: S108
+    top = _make_directory((os.environ.get("XDG_RUNTIME_DIR", ""), tempfile.gettempdir(), "/tmp"))  # noqa: S108
     try:
-        links = _directory((_SHM,))
+        links = _make_directory((_SHM,))
     except OSError:
         links = ""
     try:
@@ -91,11 +91,11 @@ def private() -> Iterator[LabDirectories]:
             shutil.rmtree(links, ignore_errors=True)
 
 
-def _directory(above: tuple[str, ...]) -> str:
+def _make_directory(above: tuple[str, ...]) -> str:
     """A new directory of ours alone, in the first place where that can be, and where sockets have room."""
     failure = OSError("no directory with a short name can be written")
     for parent in above:
-        if not parent.startswith("/") or len(os.fsencode(parent)) > _ROOM:
+        if not parent.startswith("/") or len(os.fsencode(parent)) > _MAX_PARENT_LENGTH:
             continue
         try:
             return tempfile.mkdtemp(prefix=f"da-{os.getpid()}-", dir=parent)

@@ -16,72 +16,72 @@ class LineInput:
 
     def __init__(self, prompt: str, words: Callable[[str], Sequence[str]]) -> None:
         """`words`: what may come next after a beginning of a line, for Tab."""
-        self.interactive = sys.stdin.isatty() and sys.stdout.isatty()
+        self.is_interactive = sys.stdin.isatty() and sys.stdout.isatty()
         self._prompt = prompt
-        self._words = words
+        self._list_words = words
         self._loop = asyncio.get_running_loop()
         self._lines: asyncio.Queue[str | None] = asyncio.Queue()
-        self._asked = threading.Semaphore(0)
-        self._reading = False
-        self._rest = b""
+        self._requests = threading.Semaphore(0)
+        self._is_reading = False
+        self._buffer = b""
         # A thread that waits for a line cannot be ended; a daemon keeps nobody from leaving.
-        threading.Thread(target=self._read, daemon=True).start()
+        threading.Thread(target=self._read_lines, daemon=True).start()
 
-    async def next(self) -> str | None:
+    async def read_line(self) -> str | None:
         """The next line; None at the end of the input."""
-        self._asked.release()
+        self._requests.release()
         return await self._lines.get()
 
     def print(self, text: str) -> None:
         """Print, above the line that is being typed."""
-        if not self._reading:
+        if not self._is_reading:
             print(text, flush=True)
             return
         import readline
 
         print(f"\r\033[K{text}\n{self._prompt}{readline.get_line_buffer()}", end="", flush=True)
 
-    def _read(self) -> None:
-        if self.interactive:
-            self._complete()
+    def _read_lines(self) -> None:
+        if self.is_interactive:
+            self._enable_completion()
         while True:
-            self._asked.acquire()
-            line = self._typed() if self.interactive else self._piped()
+            self._requests.acquire()
+            line = self._read_typed_line() if self.is_interactive else self._read_piped_line()
             with contextlib.suppress(RuntimeError):  # the loop has ended
                 self._loop.call_soon_threadsafe(self._lines.put_nowait, line)
             if line is None:
                 return
 
-    def _typed(self) -> str | None:
-        self._reading = True
+    def _read_typed_line(self) -> str | None:
+        self._is_reading = True
         try:
             return input(self._prompt)
         except EOFError:
             print()
             return None
         finally:
-            self._reading = False
+            self._is_reading = False
 
-    def _piped(self) -> str | None:
+    def _read_piped_line(self) -> str | None:
         """A line without Python's own buffer, whose lock would still be held when the program ends."""
-        while b"\n" not in self._rest:
+        while b"\n" not in self._buffer:
             try:
                 more = os.read(0, 4096)
             except OSError:
                 more = b""
             if not more:
-                line, self._rest = self._rest, b""
+                line, self._buffer = self._buffer, b""
                 return line.decode(errors="replace") if line else None
-            self._rest += more
-        line, _, self._rest = self._rest.partition(b"\n")
+            self._buffer += more
+        line, _, self._buffer = self._buffer.partition(b"\n")
         return line.decode(errors="replace")
 
-    def _complete(self) -> None:
+    def _enable_completion(self) -> None:
         import readline
 
         def complete(text: str, state: int) -> str | None:
             before = readline.get_line_buffer()[: readline.get_begidx()]
-            return [f"{word} " for word in self._words(before) if word.startswith(text)][state : state + 1].pop()
+            return [f"{word} " for word in self._list_words(before) if word.startswith(text)][state : state + 1].pop()
 
         def quiet(text: str, state: int) -> str | None:
             try:
@@ -95,7 +95,7 @@ class LineInput:
 
 
 @contextlib.contextmanager
-def terminal_kept() -> Iterator[None]:
+def restore_terminal() -> Iterator[None]:
     """Leave the terminal as it was, also when a line is being typed at the end."""
     try:
         before = termios.tcgetattr(0)

@@ -27,7 +27,7 @@ class PseudoTerminal:
         self.plug()
 
     @property
-    def plugged(self) -> bool:
+    def is_plugged(self) -> bool:
         """Whether it is there."""
         return self._master >= 0
 
@@ -37,7 +37,7 @@ class PseudoTerminal:
         Raises:
             OSError: no terminal, or none with the number of before, can be had.
         """
-        if self.plugged:
+        if self.is_plugged:
             return
         self._master, name = self._open()
         if self._links:
@@ -46,7 +46,7 @@ class PseudoTerminal:
 
     def unplug(self) -> None:
         """Make it be gone; the last user's files of it see a hang-up."""
-        if self.plugged:
+        if self.is_plugged:
             if self._links:
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(self.path)

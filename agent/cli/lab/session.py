@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from agent.cli.lab.lab import Lab
-from agent.cli.lab.lab_commands import LabCommands, Wrong
+from agent.cli.lab.lab_commands import LabCommandError, LabCommands
 from agent.cli.lab.line_input import LineInput
 from agent.cli.terminal import Terminal
 from agent.core.language.safe_text import escape
@@ -16,7 +16,7 @@ from agent.kubelet.simulated.events import KubeletEvent
 
 FAILED = 1
 PROMPT = "lab> "
-_TOLD = {"listening": "kubelet.sock is there", "stopped": "stopped", "crashed": "crashed"}
+_EVENT_TEXTS = {"listening": "kubelet.sock is there", "stopped": "stopped", "crashed": "crashed"}
 
 
 class Session:
@@ -30,52 +30,52 @@ class Session:
     async def run(self, lab: Lab) -> int:
         """Start the kubelet, then do line after line until there is none; 1 if a line from a pipe went wrong."""
         words = LabCommands(lab, self._terminal)
-        lines = LineInput(PROMPT, words.following)
+        lines = LineInput(PROMPT, words.list_next_words)
         failed = False
         await lab.kubelet.start()
-        await lab.settled()
+        await lab.wait_for_kubelet()
         self._lines = lines
-        self._say(lab.agent.status.format_line())
-        if lab.terminal is not None and lines.interactive:
-            self._say(f"help lists the words, Tab completes. unplug takes {lab.terminal.path} away.")
-        while (line := await lines.next()) is not None and line.strip() != "quit":
+        self._print(lab.agent.status.format_line())
+        if lab.terminal is not None and lines.is_interactive:
+            self._print(f"help lists the words, Tab completes. unplug takes {lab.terminal.path} away.")
+        while (line := await lines.read_line()) is not None and line.strip() != "quit":
             if not line.strip():
                 continue
             self._since = time.monotonic()
-            if not lines.interactive:
-                self._say(self._terminal.style(f"{PROMPT}{escape(line.strip())}", "bold"))
+            if not lines.is_interactive:
+                self._print(self._terminal.style(f"{PROMPT}{escape(line.strip())}", "bold"))
             try:
-                for answer in await words.do(line):
-                    self._say(answer)
-            except Wrong as wrong:
-                self._say(self._terminal.style(f"✖ {wrong}", "red"))
-                failed = failed or not lines.interactive
+                for answer in await words.run_line(line):
+                    self._print(answer)
+            except LabCommandError as wrong:
+                self._print(self._terminal.style(f"✖ {wrong}", "red"))
+                failed = failed or not lines.is_interactive
         self._lines = None
         return FAILED if failed else 0
 
-    def heard(self, event: KubeletEvent) -> None:
+    def print_kubelet_event(self, event: KubeletEvent) -> None:
         """Say what happened in the kubelet, if it is worth a line."""
         if event.kind == "list":
             healthy, unhealthy = event.detail["healthy"], event.detail["unhealthy"]
-            self._happened(f"kubelet: {event.resource}: {healthy} Healthy, {unhealthy} Unhealthy")
-        elif event.kind in _TOLD:
+            self._print_event(f"kubelet: {event.resource}: {healthy} Healthy, {unhealthy} Unhealthy")
+        elif event.kind in _EVENT_TEXTS:
             reason = event.detail.get("message") or event.detail.get("reason")
-            self._happened(f"kubelet: {_TOLD[event.kind]}" + (f": {escape(str(reason))}" if reason else ""))
+            self._print_event(f"kubelet: {_EVENT_TEXTS[event.kind]}" + (f": {escape(str(reason))}" if reason else ""))
 
-    def logged(self, record: logging.LogRecord) -> None:
+    def print_log_record(self, record: logging.LogRecord) -> None:
         """Say what the agent logs."""
-        self._happened(f"agent: {record.getMessage()}")
+        self._print_event(f"agent: {record.getMessage()}")
 
-    def _happened(self, text: str) -> None:
+    def _print_event(self, text: str) -> None:
         if self._lines is None:
             return
         after = (time.monotonic() - self._since) * 1000
         now = time.time()
         clock = f"{time.strftime('%H:%M:%S', time.localtime(now))}.{int(now * 1000) % 1000:03}"
-        self._say(self._terminal.style(f"  {clock} +{after:.0f} ms  {text}", "dim"))
+        self._print(self._terminal.style(f"  {clock} +{after:.0f} ms  {text}", "dim"))
 
-    def _say(self, text: str) -> None:
-        text = self._terminal.text(text)
+    def _print(self, text: str) -> None:
+        text = self._terminal.make_displayable(text)
         if self._lines is None:
             print(text, flush=True)
         else:
@@ -83,16 +83,16 @@ class Session:
 
 
 @contextmanager
-def logged(listener: Callable[[logging.LogRecord], None] | None) -> Iterator[None]:
+def forward_log(listener: Callable[[logging.LogRecord], None] | None) -> Iterator[None]:
     """Give the agent's log lines to a listener, or to nobody."""
 
-    class Heard(logging.Handler):
+    class LogForwarder(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             if listener is not None:
                 listener(record)
 
     log = logging.getLogger("agent")
-    handler = Heard(logging.INFO)
+    handler = LogForwarder(logging.INFO)
     before = log.level, log.propagate
     log.addHandler(handler)
     log.setLevel(logging.INFO)
