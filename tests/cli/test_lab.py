@@ -107,7 +107,7 @@ def test_a_step_that_goes_wrong_makes_it_fail(monkeypatch, capsys):
         raise demo.DemoStepError("one device", "none")
 
     monkeypatch.setattr(demo.Demo, "_allocate", wrong)
-    monkeypatch.setattr(demo, "AWAY", 0.0)
+    monkeypatch.setattr(demo, "UNPLUG_SECONDS", 0.0)
     assert main(["lab", "--demo"]) == 1
     out = capsys.readouterr().out
     assert "    ✖ expected  one device\n      seen      none\n" in out

@@ -51,7 +51,7 @@ async def test_an_agent_that_does_not_get_so_far_has_its_garbage_collected_too(m
 
 
 def test_collecting_goes_on_when_the_agent_has_ended(monkeypatch):
-    monkeypatch.setattr(run, "_run", lambda _arguments: run.UNUSABLE)
+    monkeypatch.setattr(run, "_run_agent", lambda _arguments: run.UNUSABLE)
     gc.disable()
     assert run.run(Namespace()) == run.UNUSABLE
     assert gc.isenabled()
