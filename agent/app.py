@@ -29,7 +29,7 @@ from agent.status.agent_status import send_heartbeats
 from agent.tracker.look_thread import where_to_look
 from agent.wiring import AgentParts
 
-ARRIVAL_SECONDS = 1.0  # so long what pods hold can wait for the first lists to be with the kubelet
+ARRIVAL_SECONDS = 1.0  # longest time that PodResources waits for the arrival of the first lists
 
 log = logging.getLogger("agent")
 
@@ -38,19 +38,20 @@ class Agent:
     """One running agent.
 
     Args:
-        configuration: what to serve.
+        configuration: the first active configuration.
         root: the host, or a tree in its place.
-        state: the directory of the state file and the lock.
-        programs: whether programs that entries name are run; else they count as run.
-        clock: the monotonic seconds by which checks and lists are judged.
-        held_ids: tells which IDs pods use, in place of the grants and PodResources.
+        state_directory: the directory of the state file and the lock.
+        runs_programs: the agent runs the programs of entries. If False, each program counts as successful.
+        clock: returns monotonic seconds. Checks and lists use this time.
+        held_ids: the IDs that pods use, in place of the grants and PodResources.
 
     Attributes:
-        configuration, configured_at: what is in force, and since when (monotonic).
-        settings: those of the start, which stay in force.
+        configuration, configured_at: the active configuration, and the monotonic time since when it is active.
+        settings: the settings of `agent.toml` at the start. They stay active until the end.
         root: the host.
-        started: when it was made (monotonic).
-        parts: all of them; registry, status, counts, held, tracker, allocation, room: those that others ask.
+        started: the monotonic time at which the agent was created.
+        parts: all parts. registry, status, counters, devices_in_use, tracker, allocation, open_files: parts for other
+            modules.
     """
 
     def __init__(
@@ -88,11 +89,11 @@ class Agent:
         self._failure: asyncio.Future[None] | None = None
 
     async def run(self) -> None:
-        """Serve until `stop`; every socket and task is gone when this returns.
+        """Serve until `stop`. Every socket and task has ended when this returns.
 
         Raises:
-            AlreadyRunning: another agent has the state directory, or the kubelet's.
-            ExceptionGroup: a defect; what can fail on a host or a kubelet does not end the agent.
+            AlreadyRunning: another agent uses the state directory or the kubelet's directory.
+            ExceptionGroup: a defect. A failure of the host or the kubelet does not end the agent.
         """
         with hold_instance_lock(self._state_directory, self.parts.kubelet_lock):
             async with self.parts.sockets, self.parts.path_watch:
@@ -104,23 +105,23 @@ class Agent:
 
     @property
     def unsaved_reason(self) -> Reason:
-        """Return why what is to outlast this life is not on disk; `NO_REASON` if it is."""
+        """Return the reason why the newest state is not on disk, or `NO_REASON` if it is."""
         return Reason.of(self.parts.state_file.fault, path=self.parts.state_file.path)
 
     async def drain(self, drain_set: DrainSet) -> bool:
-        """Have all that taken out of scheduling, and nothing else; whether that is remembered over a restart."""
+        """Replace all drains by these. Return whether they are saved for the next start."""
         await self.tracker.drain(drain_set)
         return await self.parts.state_file.wait_until_saved()
 
     def stop(self) -> None:
-        """End in good order: streams first, then sockets, then everything else."""
+        """End in order: streams first, then sockets, then all other tasks."""
         self._stopping.set()
 
     async def reload(self, configuration: Configuration) -> ConfigDiff:
-        """Put a valid configuration in force by difference; resources that are not in it retire.
+        """Make a valid configuration active and return the difference. Resources that it does not contain retire.
 
-        Returns when the new lists are published; a new resource is registered only then, so that its first list is
-        full. Settings of agent.toml are read at start only; what differs there is said in the log.
+        Return after the new lists are published. A new resource is registered only then, so that its first list is
+        complete. Settings of `agent.toml` are read only at the start. The log names a difference in them.
         """
         change = diff_config(self.configuration.resources, configuration.resources)
         if configuration.settings != self.settings:
@@ -167,14 +168,14 @@ class Agent:
         await self._stopping.wait()
         systemd.notify(STOPPING=1, STATUS=f"stopping: ending {format_count(parts.resource_tasks.count, 'stream')}")
         await asyncio.wait([offer_task])
-        parts.publication.save_state()  # with what was granted since the last lists
+        parts.publication.save_state()  # with the grants since the last lists
         for work in work_tasks:
             work.cancel()
 
     async def _poll_pod_resources(self) -> None:
-        """Ask what pods hold, once the kubelet has the first lists, or does not take them all.
+        """Ask PodResources after the kubelet has the first lists, or after ARRIVAL_SECONDS.
 
-        Until there is an answer all that is listed counts as held.
+        Until there is an answer, all listed IDs count as held.
         """
         await self.tracker.looked()
         with suppress(TimeoutError):
@@ -183,18 +184,18 @@ class Agent:
         await self.devices_in_use.run(self.parts.kubelet_socket)
 
     async def _start_serving(self) -> None:
-        """Serve every resource, then say that the agent is ready.
+        """Serve every resource, then report that the agent is ready.
 
-        What the last life had listed is offered at once, all Unhealthy until it has been looked for: the kubelet's
-        part of a registration takes as long as a look (docs/adr/0022-names-and-shares.md). Others' first lists are
-        full.
+        The saved lists of the previous start are offered at once, with all devices Unhealthy until the first look. The
+        kubelet needs as much time for a registration as a look takes (docs/adr/0022-names-and-shares.md). The first
+        lists of all other resources are complete.
         """
         sources = sorted({source.kind for spec in self.tracker.specs for source in spec.sources})
         self.status.activity = f"scanning {', '.join(sources)}" if sources else ""
         saved_lists = self.tracker.assembly.lists
         for snapshot in saved_lists.values():
             self.registry.publish(snapshot)
-        # One that is taken out of the configuration, and held, may have been registered in either way.
+        # A held resource without an entry may have been registered by either method.
         options_by_name = dict.fromkeys(saved_lists, RegistrationOptions(self.settings.kubelet.registration))
         self.parts.resource_tasks.add(options_by_name | self.parts.publication.build_registration_options(saved_lists))
         await self.tracker.looked()
@@ -205,13 +206,13 @@ class Agent:
         self.status.set_ready()
 
     def _handle_defect(self, error: BaseException) -> None:
-        """A defect met while answering the kubelet: the process ends with it, and systemd starts it again."""
+        """Report a defect of a call from the kubelet. The process then ends, and systemd starts a new one."""
         if self._failure and not self._failure.done():
             self._failure.set_exception(error)
 
 
 def describe_ignored_files(findings: Sequence[Finding]) -> str:
-    """Which files count for nothing because of their errors; empty if all count."""
+    """Return a text that counts the files that are ignored because of errors, or an empty string."""
     errors = [finding.file for finding in findings if finding.severity is Severity.ERROR]
     files = format_count(len(set(errors)), "file")
     return f"without {files} ({format_count(len(errors), 'error')}: device-agent check)" if errors else ""
@@ -222,7 +223,7 @@ async def _wait_for_failure(failure: asyncio.Future[None]) -> None:
 
 
 def _remove_old_sockets(directory: str) -> None:
-    """Remove the sockets of earlier lives, as far as that can be done."""
+    """Remove the sockets of earlier processes. Log a failure."""
     try:
         remove_stale_sockets(directory)
     except OSError as error:

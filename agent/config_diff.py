@@ -1,4 +1,4 @@
-"""Reloading by difference: what a new configuration changes, so that everything else keeps its stream."""
+"""The difference between two configurations. Every resource without a difference keeps its stream."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CLAUSE_FIELDS = frozenset(
         "is_addition",
     }
 )
-_KEYS = {  # what is called otherwise in a file
+_KEYS = {  # fields with another name in the file
     "name_template": "name",
     "shares": "replicas",
     "share_map": "replicas",
@@ -39,10 +39,10 @@ _KEYS = {  # what is called otherwise in a file
 
 
 class ConfigDiff(Struct):
-    """Resource names by what a reload does with them, each in file order.
+    """Resource names, grouped by the effect of a reload, each in file order.
 
-    moved: the way of registration is another, so the endpoint is made anew; all others keep theirs.
-    said: what is another in those that changed, in words: `match.numa = 0 → 1 (nic.toml:14)`, `give.env.X`.
+    reregistered_names: the registration method differs, so the endpoint is replaced. All others keep their endpoint.
+    descriptions: the changes of each resource as texts: `match.numa = 0 → 1 (nic.toml:14)`, `give.env.X`.
     """
 
     unchanged_names: tuple[str, ...]
@@ -53,7 +53,7 @@ class ConfigDiff(Struct):
     descriptions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        """In one line; what is nothing is left out."""
+        """Return one line. Empty groups are omitted."""
         parts = (
             ("unchanged", self.unchanged_names, False),
             ("changed", self.changed_names + self.reregistered_names, True),
@@ -69,7 +69,7 @@ class ConfigDiff(Struct):
 
 
 def diff_config(old: Sequence[ResourceSpec], new: Sequence[ResourceSpec]) -> ConfigDiff:
-    """What changes from one set of entries to another. Where an entry stands in its file is no difference."""
+    """Compare two sets of entries. A different file position is no difference."""
     previous, current = _group_by_name(old), _group_by_name(new)
     common_names = [name for name in current if name in previous]
     reregistered = tuple(
@@ -95,7 +95,7 @@ def diff_config(old: Sequence[ResourceSpec], new: Sequence[ResourceSpec]) -> Con
 
 
 def _describe_changes(old: Sequence[ResourceSpec], new: Sequence[ResourceSpec]) -> Iterator[str]:
-    """What is another in a resource, each once."""
+    """Yield each changed key of a resource once."""
     if len(old) != len(new):
         yield f"{format_count(len(new), 'entry', 'entries')}, {len(old)} before"
     changes = (
@@ -107,7 +107,7 @@ def _describe_changes(old: Sequence[ResourceSpec], new: Sequence[ResourceSpec]) 
 
 
 def _describe_clause_changes(old: ResourceSpec, new: ResourceSpec) -> Iterator[str]:
-    """Lines of clauses, as they were written and as they are."""
+    """Yield the changed clause lines, with the old and the new text."""
     previous_lines, current_lines = _index_clause_lines(old), _index_clause_lines(new)
     for address, line in current_lines.items():
         previous_line = previous_lines.get(address)
@@ -128,7 +128,7 @@ def _index_clause_lines(spec: ResourceSpec) -> dict[str, Statement]:
 
 
 def _describe_field_changes(old: ResourceSpec, new: ResourceSpec) -> Iterator[str]:
-    """The keys of which something else is said than before, but clauses."""
+    """Yield the changed keys, without clauses."""
     for field_name in ResourceSpec.__struct_fields__:
         old_value, new_value = getattr(old, field_name), getattr(new, field_name)
         if field_name in _CLAUSE_FIELDS or old_value == new_value:
@@ -145,8 +145,9 @@ def _describe_field_changes(old: ResourceSpec, new: ResourceSpec) -> Iterator[st
 
 
 def _index_items(value: object, spec: ResourceSpec) -> dict[str, object]:
-    """Things of an entry by their names, as far as they have some. What follows from another is not among them: the
-    words of a join, and what a join knows of options.
+    """Return the items of an entry by name, if they have names.
+
+    Items that follow from other keys are omitted: the words of a join, and the options that a join knows.
     """
     if isinstance(value, Mapping):
         joins = {join.name for join in spec.joins}
@@ -161,7 +162,9 @@ def _index_items(value: object, spec: ResourceSpec) -> dict[str, object]:
 
 
 def _group_by_name(specs: Sequence[ResourceSpec]) -> dict[str, list[ResourceSpec]]:
-    """The entries of each resource, what adds to it included; the one whose name it is comes first."""
+    """Return the entries of each resource. The entry with the name comes first, then the entries that add to the
+    resource.
+    """
     entries: dict[str, list[ResourceSpec]] = {}
     for spec in specs:
         entries.setdefault(spec.name, []).append(spec)

@@ -1,4 +1,4 @@
-"""Counting: what happened since the agent started. Bounded by the resources there are, whatever happens."""
+"""Counters since the start of the agent. Their number is bounded by the number of resources."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ METHODS = ("Allocate", "GetPreferredAllocation")
 
 
 class Histogram:
-    """Measurements, counted by size."""
+    """A distribution of measured values."""
 
     def __init__(self, bounds: tuple[float, ...]) -> None:
         self._bounds = bounds
@@ -22,17 +22,17 @@ class Histogram:
         self._sum = 0.0
 
     def observe(self, value: float) -> None:
-        """Count one."""
+        """Add one value."""
         self._counts[bisect_left(self._bounds, value)] += 1
         self._sum += value
 
     def build_distribution(self) -> Distribution:
-        """What was counted so far."""
+        """Return a frozen copy."""
         return Distribution(self._bounds, tuple(self._counts), self._sum)
 
 
 class Counters:
-    """All that is counted; see `Tally`."""
+    """All counters. `CounterValues` documents them."""
 
     def __init__(self) -> None:
         self.transitions: Counter[tuple[str, str]] = Counter()
@@ -40,21 +40,21 @@ class Counters:
         self.allocations: Counter[tuple[str, str]] = Counter()
         self.sent_lists: Counter[str] = Counter()
         self.blips: Counter[str] = Counter()
-        self.events: Counter[str] = Counter()  # by who tells of them
+        self.events: Counter[str] = Counter()  # by source
         self.overruns: Counter[str] = Counter()
-        self.event_sources_up: dict[str, bool] = {}  # whether he does
+        self.event_sources_up: dict[str, bool] = {}  # whether the source works
         self.list_bytes: dict[str, int] = {}
         self.change_times = Histogram(CHANGE_BOUNDS)
         self.look_times = Histogram(CHANGE_BOUNDS)
         self.call_times = {method: Histogram(CALL_BOUNDS) for method in METHODS}
 
     def record_list(self, resource: str, size: int) -> None:
-        """A list of so many bytes has gone out."""
+        """Count one sent list, with its size in bytes."""
         self.sent_lists[resource] += 1
         self.list_bytes[resource] = size
 
     def forget(self, resource: str) -> None:
-        """Drop what was counted of a resource that is served no more."""
+        """Drop the counters of a resource that is no longer served."""
         for counter in (self.transitions, self.registrations, self.allocations):
             for key in [key for key in counter if key[0] == resource]:
                 del counter[key]
@@ -63,7 +63,7 @@ class Counters:
         self.list_bytes.pop(resource, None)
 
     def build_values(self, checks: Mapping[tuple[str, str], int] | None = None) -> CounterValues:
-        """All of it now; answers of `checks` are counted elsewhere."""
+        """Return a frozen copy of all counters. Add the check results, which the tracker counts."""
         return CounterValues(
             dict(self.transitions),
             dict(self.registrations),

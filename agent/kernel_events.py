@@ -1,4 +1,4 @@
-"""The kernel's events while the agent runs: of devices, from udev where it runs, and of network links."""
+"""Kernel events while the agent runs: devices (from udev if udev runs) and network links."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ log = logging.getLogger("agent")
 
 
 class KernelEvents:
-    """Hears them, and says what they touch.
+    """The readers of kernel events.
 
     Args:
-        root: the host; a tree in its place has none.
-        nudge: called with what may have changed.
-        udev: the socket by which udevd is known.
-        counts: told which events are heard, and when some were lost.
+        root: the host. A tree in its place has no events.
+        nudge: called with the dirty set of each event.
+        udev: the control socket of udevd. The socket shows whether udevd runs.
+        counters: counts events and lost events, and shows which sources work.
     """
 
     def __init__(self, root: Root, nudge: Callable[[DirtySet], None], udev: SocketWatch, counters: Counters) -> None:
@@ -35,13 +35,13 @@ class KernelEvents:
         self._counters = counters
 
     def report_events(self, source: str, dirty_set: DirtySet) -> None:
-        """Events were told; if they were lost, that is everything."""
+        """Count events and send their dirty set to the tracker. After lost events the dirty set contains everything."""
         self._counters.events[source] += 1
         self._counters.overruns[source] += dirty_set.is_full_rescan
         self._nudge(dirty_set)
 
     async def run(self, listening: asyncio.Event) -> None:
-        """Hear them until cancelled. `listening` is set as soon as nothing that happens is missed."""
+        """Read events until cancelled. Set `listening` as soon as no event can be missed."""
         if self._root.prefix:
             listening.set()
             return
@@ -59,7 +59,7 @@ class KernelEvents:
                     log.warning("%s: changes below /dev are seen at once, others at each sweep", source.reason)
                 listening.set()
                 self._nudge(ALL_DIRTY)
-                # Not what runs by now: that may have come since.
+                # Not the present group: udevd may have started since.
                 current_group = choose_group() if isinstance(source, Absent) else source
                 while choose_group() == current_group:
                     await self._udev_socket.wait_for_event()

@@ -1,8 +1,8 @@
-"""Preparing: running what entries want to have been run on the machine before their gates are asked.
+"""The runner of `prepare` programs, which entries need before their preconditions are evaluated.
 
-Each program is run in a task of its own, so that one that hangs holds up nobody but the entries that want it. Entries
-that want the same command share it. What fails, or does not make its clause end, is run again: after a second, then
-ever more rarely, and never because something was looked at.
+Each program runs in a task of its own, so a hanging program delays only its entries. Entries with the same command
+share one run. If a program fails, or its precondition still fails after the run, the runner repeats the program. The
+pause starts at one second and doubles. A look never starts a program again.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from agent.host import systemd
 from agent.host.program import ProgramError, run
 
 FIRST_SECONDS, LAST_SECONDS = 1.0, 300.0  # between two runs of a program
-_GRACE_SECONDS = 5  # what systemd is asked for besides
+_GRACE_SECONDS = 5  # added to the time that the agent requests from systemd
 
 log = logging.getLogger(__name__)
 
 
 class _PrepareJob:
-    """A command that is or was wanted.
+    """A command that an entry requests, or requested before.
 
-    names: how its entries call it. outcome: why it did not end well, or nothing; None before its first end.
-    tried: how often it has ended since it was last of use. earliest: when it may be run again, by the loop's clock.
+    names: the names in the entries. outcome: the failure, or an empty string; None before the first end. attempts: runs
+    since the last useful one. earliest_start: when the next run may start, by the clock of the loop.
     """
 
     def __init__(self) -> None:
@@ -42,9 +42,9 @@ class _PrepareJob:
 
 
 class PrepareRunner:
-    """Runs what is wanted.
+    """The runner of the requested programs.
 
-    look: called with the keys of what may be otherwise, as a program has ended; returns when that was looked at.
+    look_again: called with the dirty keys after a program has ended. It returns after the next look.
     """
 
     def __init__(self, look_again: Callable[[frozenset[str]], Awaitable[None]]) -> None:
@@ -54,11 +54,11 @@ class PrepareRunner:
 
     @property
     def outcomes(self) -> Mapping[Command, str]:
-        """Why the wanted commands that have ended did not end well; nothing where they did."""
+        """Return the failure of each requested command that has ended, or an empty string after success."""
         return {command: job.outcome for command, job in self._jobs.items() if job.entries and job.outcome is not None}
 
     async def run(self) -> None:
-        """Run what is wanted, until cancelled; whatever is running then is killed."""
+        """Run the requested programs until cancelled. Then kill the running ones."""
         async with asyncio.TaskGroup() as tasks:
             self._tasks = tasks
             try:
@@ -69,7 +69,7 @@ class PrepareRunner:
                 self._tasks = None
 
     def set_requests(self, programs: Mapping[int, Iterable[PrepareRequest]]) -> None:
-        """Want what entries, by their numbers, want now, and nothing else."""
+        """Replace the requests by these, given by the numbers of the entries."""
         requests_by_command: dict[Command, list[tuple[int, PrepareRequest]]] = {}
         for entry, requests in programs.items():
             for request in requests:
@@ -93,7 +93,7 @@ class PrepareRunner:
             job.task = self._tasks.create_task(self._run_job(command, job), name=command.argv[0])
 
     async def _run_job(self, command: Command, job: _PrepareJob) -> None:
-        """Run one as long as it is wanted, at ever greater distance."""
+        """Run one command with growing pauses, while an entry requests it."""
         loop = asyncio.get_running_loop()
         while job.entries and not (job.runs_once and job.outcome == ""):
             if (wait_s := job.earliest_start - loop.time()) > 0:

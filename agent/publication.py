@@ -1,4 +1,4 @@
-"""What follows from new lists: who is told of them, what is remembered, offered and watched from then on."""
+"""Publication: the steps after new lists (log, save, register, watch)."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from agent.tracker.tracker import Tracker
 
 
 class ListPublication:
-    """Draws them.
+    """The steps after new lists.
 
     Args:
-        tracker: whose lists they are.
-        held: told whether something waits for pods to let go.
-        devinfo: whose files may wait for that too.
-        status: told what has changed.
-        offering: told which resources there are.
-        file: told what should outlast this life, of the boot `boot`.
-        nodes: watches where devices come and go.
-        answers: told what was looked at.
+        tracker: the owner of the lists.
+        devices_in_use: asks PodResources while a device or file waits for the end of a pod.
+        devinfo_files: the device-information files, which may wait for the end of a pod.
+        status: logs the changes.
+        resource_tasks: registers the resources.
+        state_file: saves the state for the next start, with the boot id `boot_id`.
+        path_watch: watches the directories in which device nodes are added and removed.
+        query_results: the queries, which depend on the last look.
     """
 
     def __init__(
@@ -57,11 +57,11 @@ class ListPublication:
         self._boot_id = boot_id
         self._path_watch = path_watch
         self._query_results = query_results
-        self._is_first = True  # nothing has been published yet in this life
+        self._is_first = True  # no list has been published yet
         self._offered_entries: tuple[Mapping[str, str], Sequence[ResourceSpec]] = {}, ()
 
     def publish(self, previous_lists: Mapping[str, DeviceList], lists: DeviceLists) -> None:
-        """After each assembly: say what changed, remember it, and watch what is to be watched now."""
+        """Log the changes, save the state and watch the new directories. The tracker calls this after each build."""
         is_first, self._is_first = self._is_first, False
         tracker = self._tracker
         self._query_results.finish_look(tracker)
@@ -79,16 +79,16 @@ class ListPublication:
         self._status.set_missing(find_missing_devices(tracker.specs, tracker.look, lists))
         self.update_polling()
         self.save_state()
-        # What happened in these between the look that named them and now, nobody saw.
+        # Changes in these directories since the look that named them were not watched.
         if unseen := self._path_watch.watch(tracker.directories):
             tracker.nudge(DirtySet(unseen))
         for name in lists.ended_resources:
             self._resource_tasks.retire(name)
 
     def offer_resources(self, *, may_be_in_use: bool = True) -> None:
-        """Offer the resources that there are now. One that is new here may have been another's, and be held.
+        """Register the current resources.
 
-        doubt: whether one can be new, and not only for us.
+        may_be_in_use: a new resource may have belonged to another plugin, so pods may use its devices.
         """
         options_by_name = self.build_registration_options(self._tracker.assembly.written_names)
         self._resource_tasks.keep(options_by_name)
@@ -96,7 +96,7 @@ class ListPublication:
             self._devices_in_use.assume_in_use()
 
     def build_registration_options(self, resources: Iterable[str]) -> dict[str, RegistrationOptions]:
-        """How resources that an entry has are with the kubelet."""
+        """Return the registration options of each of these resources that has an entry."""
         entries = {name: self._tracker.entry_of(name) for name in resources}
         return {
             name: find_registration_options(entry, self._tracker.specs)
@@ -105,7 +105,10 @@ class ListPublication:
         }
 
     def update_polling(self) -> None:
-        """Say whether something waits for pods to let go: a device that is Unhealthy or in a pod, a file."""
+        """Start or stop the polling of PodResources.
+
+        Polling is necessary while a device is Unhealthy or in a pod, or while device-information files exist.
+        """
         lists = self._tracker.assembly.lists.values()
         unhealthy = any(list_.count_ids(Health.UNHEALTHY) for list_ in lists)
         self._devices_in_use.set_polling(
@@ -113,7 +116,7 @@ class ListPublication:
         )
 
     def save_state(self) -> None:
-        """Have written what should outlast this life, if there is anything new in it."""
+        """Save the state for the next start. Do nothing before the first publication."""
         if self._is_first:
             return
         assembly, confirmed_ids, drained = (

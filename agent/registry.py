@@ -1,7 +1,7 @@
-"""The registry: the newest snapshot of each resource, and the streams that want it.
+"""The registry: the current list of each resource, and the streams that send it.
 
-A stream remembers what it last sent and is woken when there is something newer; it never sees a history, so a slow or
-dead one costs nobody anything. Everything here happens in one event loop; no call but the two coroutines waits.
+A stream knows the list that it sent last, and wakes when there is a newer one. There is no queue, so a slow or dead
+stream costs nothing. All calls run in one event loop. Only the two coroutines wait.
 """
 
 from __future__ import annotations
@@ -23,30 +23,32 @@ class Follower:
         self._sent_list: DeviceList | None = None
 
     async def wait_for_list(self) -> DeviceList:
-        """The newest snapshot, as soon as it differs from the one last marked as sent."""
+        """Return the current list, as soon as it differs from the sent list."""
         while self.is_up_to_date:
             await self._board.list_changed.wait()
         return self._board.device_list
 
     def mark_sent(self, device_list: DeviceList, size: int | None = None) -> None:
-        """Mark a snapshot as sent, in so many bytes; None if the kubelet knew already what it says."""
+        """Mark a list as sent.
+
+        size: the bytes of the message, or None if the kubelet already had the same content.
+        """
         self._sent_list = device_list
         self._board.record_sent(size)
 
     @property
     def is_up_to_date(self) -> bool:
-        """Whether what was sent last equals the newest snapshot."""
+        """Return whether the sent list equals the current list."""
         newest_list = self._board.device_list
         return newest_list is self._sent_list or newest_list == self._sent_list
 
 
 class _ResourceBoard:
-    """One resource: its newest snapshot and who follows it.
+    """The current list of one resource and its followers.
 
-    changed: set, and replaced by another, at each new snapshot: whoever waits wakes once.
-    progress: set when a stream has sent something or ended; cleared by whoever waits for that, before it waits.
-    forgotten: dropped as soon as nobody follows.
-    since: when what the newest snapshot says began to be, if some stream is still to send it.
+    list_changed: set and replaced at each new list, so each waiter wakes once. progress: set when a stream sent a list
+    or ended. The waiter clears it before it waits. is_forgotten: the board is dropped when the last follower ends.
+    changed_at: when the content of the current list began, in monotonic seconds. None if every stream has sent it.
     """
 
     def __init__(self, device_list: DeviceList, counters: Counters) -> None:
@@ -59,7 +61,7 @@ class _ResourceBoard:
         self.progress = asyncio.Event()
 
     def record_sent(self, size: int | None) -> None:
-        """A stream has the newest snapshot."""
+        """Count a sent list, and its delay after the last stream sent it."""
         self.progress.set()
         if size is not None:
             self._counters.record_list(self.device_list.resource, size)
@@ -69,9 +71,9 @@ class _ResourceBoard:
 
 
 class Registry:
-    """The newest snapshots by resource name.
+    """The current lists by resource name.
 
-    counts: told what was sent, and how long that took.
+    counters: counts the sent lists and their delay.
     """
 
     def __init__(self, counters: Counters | None = None) -> None:
@@ -79,9 +81,9 @@ class Registry:
         self._boards: dict[str, _ResourceBoard] = {}
 
     def publish(self, device_list: DeviceList, changed_at: float | None = None) -> bool:
-        """Make a snapshot the newest of its resource and wake the streams; False if it equals the present one.
+        """Make a list the current one of its resource and wake the streams. Return False if the list is equal.
 
-        since: when (monotonic) what it says began to be, as far as is known.
+        changed_at: when the content of the list began, in monotonic seconds, if known.
         """
         board = self._get_board(device_list.resource)
         board.is_forgotten = False
@@ -94,13 +96,13 @@ class Registry:
         return True
 
     def get_list(self, resource: str) -> DeviceList:
-        """The newest snapshot of a resource; empty before the first."""
+        """Return the current list of a resource, or an empty list before the first one."""
         board = self._boards.get(resource)
         return board.device_list if board else DeviceList(resource)
 
     @contextmanager
     def follow(self, resource: str) -> Iterator[Follower]:
-        """A stream of the resource, for as long as it is open."""
+        """Open a stream of the resource for the duration of the context."""
         board = self._get_board(resource)
         follower = Follower(board)
         board.followers.add(follower)
@@ -109,31 +111,31 @@ class Registry:
         finally:
             board.followers.discard(follower)
             if not board.followers:
-                board.changed_at = None  # how long the kubelet stays away is no time of ours
+                board.changed_at = None  # the absence of the kubelet is not a delay of the agent
             board.progress.set()
             self._drop_if_forgotten(resource, board)
 
     def count_streams(self, resource: str) -> int:
-        """How many streams of the resource are open."""
+        """Return the number of open streams of the resource."""
         board = self._boards.get(resource)
         return len(board.followers) if board else 0
 
     def is_delivered(self, resource: str) -> bool:
-        """Whether there is a stream of the resource, and each has sent the newest snapshot."""
+        """Return whether the resource has a stream, and each stream has sent the current list."""
         board = self._boards.get(resource)
         return (
             board is not None and bool(board.followers) and all(follower.is_up_to_date for follower in board.followers)
         )
 
     async def wait_until_delivered(self, resources: Iterable[str]) -> None:
-        """Return when every open stream of these resources has sent its newest snapshot, or ended."""
+        """Return when every open stream of these resources has sent its current list, or ended."""
         for board in [self._boards[name] for name in resources if name in self._boards]:
             while any(not follower.is_up_to_date for follower in board.followers):
                 board.progress.clear()
                 await board.progress.wait()
 
     def forget(self, resource: str) -> None:
-        """Drop a resource that is served no more. A stream that is still open is told an empty list."""
+        """Drop a resource that is no longer served. An open stream first sends an empty list."""
         board = self._boards.get(resource)
         if board is not None:
             self.publish(DeviceList(resource))

@@ -1,4 +1,4 @@
-"""What the host says now of devices that were listed: read anew for them alone, just before it matters."""
+"""Reread of host facts for listed devices, immediately before they are needed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ from agent.scanners.query_source import NO_AGENT, QuerySource
 
 
 class RereadScope(NamedTuple):
-    """What is read anew for: the words of the host that are wanted of an entry, and the clauses."""
+    """The facts that a reread needs from an entry.
+
+    find_words: returns the words of the host. conditions: returns the clauses of an entry.
+    """
 
     find_words: Callable[[ResourceSpec], frozenset[str]]
     conditions: Callable[[ResourceSpec], Iterable[Clause]]
@@ -43,10 +46,9 @@ PRESTART_SCOPE = RereadScope(ResourceSpec.find_prestart_words, lambda spec: spec
 
 
 class DeviceRequest(NamedTuple):
-    """A device asked for, the numbers of the shares asked of it, what the last look made of its host devices, and the
-    entry that gives it.
+    """One requested device with its share numbers, its candidate of the last look, and its entry.
 
-    known: it is known by its own id, and not given with others by a slot.
+    has_own_id: the device has an ID of its own. False for a device that a slot gives.
     """
 
     device: Device
@@ -57,11 +59,11 @@ class DeviceRequest(NamedTuple):
 
 
 class CurrentInventory(Protocol):
-    """What a look made of the host, and the entries that it was made by."""
+    """The inventory of the last look, and the entries of that look."""
 
     @property
     def look(self) -> Inventory:
-        """The look."""
+        """The inventory."""
 
     @property
     def specs(self) -> tuple[ResourceSpec, ...]:
@@ -69,16 +71,16 @@ class CurrentInventory(Protocol):
 
     @property
     def offers(self) -> ResourceCandidates:
-        """The candidates of the look, what fails as their fault."""
+        """The candidates of the look. A failing check is the unhealthy reason of its candidate."""
 
 
 def find_device_requests(
     resource: str, spec: ResourceSpec, devices: Mapping[Device, tuple[int, ...]], current: CurrentInventory
 ) -> list[DeviceRequest]:
-    """The devices asked for, with what the last look made of them.
+    """Return the requested devices with their candidates of the last look.
 
     Raises:
-        Refused: one is not offered any more, or none is there.
+        GrantRefusedError: a device is no longer a candidate, or the resource has no device.
     """
     requests = list(
         _find_slot_requests(resource, spec, devices, current)
@@ -108,7 +110,7 @@ def _find_listed_requests(
 def _find_slot_requests(
     resource: str, spec: ResourceSpec, devices: Mapping[Device, tuple[int, ...]], current: CurrentInventory
 ) -> Iterator[DeviceRequest]:
-    """Everything healthy of a resource, which each of its slots gives."""
+    """Yield all healthy devices of a resource. Each slot of the resource gives all of them."""
     slots = tuple(sorted(int(device.key.rpartition(":")[2]) for device in devices))
     offers = current.offers.get((resource, spec.written_name), {})
     for candidate in sorted(offers.values(), key=lambda one: (make_sort_key(one.device.location), one.device.key)):
@@ -126,7 +128,7 @@ def reread_devices(
     *,
     query_source: QuerySource = NO_AGENT,
 ) -> list[RereadDevice]:
-    """What the host says now of the devices asked for. Their partners are looked at, not looked for."""
+    """Read the host facts of the requested devices again and return them. Partners are read, but not searched again."""
     reader = HostReader(root, cdi, query_source)
     partners = {join: partner for request in requests for join, partner in request.candidate.partners.items()}
     unhealthy_partners = {
@@ -163,7 +165,7 @@ def _reread_device(
         wrap_single_member(first_facts) if group is None else make_member_facts(spec.group or Grouping(), group, facts)
     )
     member_facts = [] if group is None else [(host, fact.replace_id_member(facts[host.key])) for host in group.members]
-    # What is listed Healthy had its id from these words.
+    # The ID of a Healthy device was built from these words.
     id_facts = next(
         (one for one in facts.values() if one.device.location == device.id_location),
         None if device.id_location else first_facts,
@@ -198,11 +200,11 @@ def _reread_device(
 
 
 def collect_specs(requests: Sequence[DeviceRequest]) -> dict[int, ResourceSpec]:
-    """The entries of these devices, each once, by its identity: most often that is one."""
+    """Return the entries of these devices by object identity. Usually there is one."""
     return {id(request.spec): request.spec for request in requests}
 
 
 def _find_failed_recheck(spec: ResourceSpec, hosts: Sequence[QueryFacts]) -> str:
-    """What a check that is asked again says against a device, of one of its host devices; empty if none does."""
+    """Return the reason of the first failing check with `again`, or an empty string."""
     outcomes = (check.evaluate(facts) for check in spec.checks if check.recheck_on_allocate for facts in hosts)
     return next((outcome.reason for outcome in outcomes if outcome.verdict is CheckVerdict.FAIL), "")

@@ -1,4 +1,4 @@
-"""Being alone: no other agent has this state directory, nor this directory of the kubelet's."""
+"""The locks that allow only one agent per state directory and per kubelet directory."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from agent.host.directory_lock import DirectoryLock, DirectoryLockedError
 log = logging.getLogger("agent")
 
 
-class AlreadyRunning(RuntimeError):  # noqa: N818  the state it is in
-    """Another agent has this state directory, or this directory of the kubelet's."""
+class AlreadyRunning(RuntimeError):  # noqa: N818  a state, not an error
+    """Another agent uses this state directory, or this directory of the kubelet."""
 
 
 @contextmanager
 def hold_instance_lock(state_directory: str, kubelet_lock: DirectoryLock) -> Iterator[None]:
-    """Have both for this process alone.
+    """Hold both locks for the duration of the context.
 
     Raises:
-        AlreadyRunning: another has one of them.
+        AlreadyRunning: another process holds one of them.
     """
     with _lock_directory(state_directory), closing(kubelet_lock):
         try:
@@ -34,10 +34,10 @@ def hold_instance_lock(state_directory: str, kubelet_lock: DirectoryLock) -> Ite
 
 @contextmanager
 def _lock_directory(directory: str) -> Iterator[None]:
-    """Hold the state directory for this process alone; where it cannot be written, only say so."""
+    """Hold the lock of the state directory. If the directory cannot be written, only log a warning."""
     try:
         os.makedirs(directory, mode=0o700, exist_ok=True)
-        # Read and write: whatever stands there, even a FIFO, opens at once.
+        # Read and write: any file, even a FIFO, opens without waiting.
         lock = os.fdopen(os.open(os.path.join(directory, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "rb")
     except OSError as error:
         log.warning("state: %s cannot be used (%s): nothing is remembered over a restart", directory, error)

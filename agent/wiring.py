@@ -1,4 +1,4 @@
-"""The parts of an agent, wired: which there are, and who is told of what by whom."""
+"""All parts of an agent, connected with each other."""
 
 from __future__ import annotations
 
@@ -46,26 +46,27 @@ KUBELET_SOCKET = "kubelet.sock"
 
 
 class AgentParts:
-    """All of them, made and not begun.
+    """All parts, created but not started.
 
     Args:
-        configuration: what to serve.
+        configuration: the entries and the settings.
         root: the host, or a tree in its place.
-        state: the directory of the state file.
-        programs: whether programs that entries name are run; else they count as run.
-        unexpected: told of every defect that came up while the kubelet was answered.
-        clock: the monotonic seconds by which checks and lists are judged.
-        held_ids: tells which IDs pods use, in place of the grants and PodResources.
+        state_directory: the directory of the state file.
+        runs_programs: the agent runs the programs of entries. If False, each program counts as successful.
+        on_defect: called with each defect of a call from the kubelet.
+        clock: returns monotonic seconds. Checks and lists use this time.
+        held_ids: the IDs that pods use, in place of the grants and PodResources.
 
     Attributes:
-        counts, registry, status: what is counted, told to the kubelet, said to people. room: for files to be open.
-        file, held: what outlasts this life, and which ids pods may hold.
-        tracker: when the host is looked at, and the lists that follow.
-        events, nodes: what tells it that something has changed.
-        answers, preparing, own_specs, devinfo: who is asked, what is run and what is written besides.
-        sockets, kubelet, claim, offering: the kubelet, and the way of the lists to it.
-        allocation: what containers get.
-        consequences: what follows from new lists.
+        counters, registry, status: the counters, the current lists, and the states for people and systemd.
+        open_files: reports a shortage of file descriptors.
+        state_file, devices_in_use: the saved state, and the IDs that pods may use.
+        tracker: runs looks and builds lists.
+        kernel_events, path_watch: report changes of the host to the tracker.
+        query_results, prepare_runner, generated_specs, devinfo_files: queries, programs and files of entries.
+        sockets, kubelet_socket, kubelet_lock, resource_tasks: the connection of the resources to the kubelet.
+        allocation: decides grants.
+        publication: follows new lists.
     """
 
     def __init__(
@@ -212,5 +213,5 @@ class AgentParts:
 
 
 def _query(question: PolledQuery) -> AsyncGenerator[QueryResult, None]:
-    """Ask whom a question is for."""
+    """Send a question to its program, service or probe."""
     return program_query.ask(question) if isinstance(question, ProgramQuery) else socket_query.query_service(question)

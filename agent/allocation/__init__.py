@@ -1,1 +1,1 @@
-"""The edge of an Allocate: what is granted, preferred, prepared before a start, held by pods and told to CNI."""
+"""Grants: allocation, preferred allocation, prestart programs, IDs in use, and files for CNI plugins."""

@@ -1,7 +1,7 @@
-"""The edge of an Allocate: from ids to a grant that was true on the host a moment ago.
+"""Allocate: from IDs to a grant that matches the present host.
 
-The words that the entry's nodes and variables mention are read anew for the devices asked for, the nodes are looked
-at, and only then is the grant decided, by a pure function. Nothing is remembered but that the ids may be held.
+The agent reads the words again that the nodes and variables of the entry use, and checks the nodes. Only then a pure
+function decides the grant. The agent saves only the held IDs.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ from agent.scanners.host_reader import is_in_memory
 from agent.scanners.query_source import NO_AGENT, QuerySource
 from agent.specs.generated_specs import GeneratedSpecs
 
-DEADLINE_SECONDS = 1.0  # the kubelet has none, and no pod starts while it waits
-WRITE_SECONDS = 1.0  # so long may device-information files take
-PUBLISH_SECONDS = 1.5  # for the settle time, a look, and as long as pacing may hold a list (`core.pace`)
-CONFIRM_SECONDS = 0.5  # so long PodResources may take to say who holds what, before an exclusive grant
-INLINE_DEVICES = 16  # devices that are looked at on the event loop: about a millisecond
+DEADLINE_SECONDS = 1.0  # for a reread; the kubelet has no deadline, and starts no pod while it waits
+WRITE_SECONDS = 1.0  # for device-information files
+PUBLISH_SECONDS = 1.5  # for the debounce time, a look, and the rate limit of lists
+CONFIRM_SECONDS = 0.5  # for an answer of PodResources before an exclusive grant
+INLINE_DEVICES = 16  # devices that are read in the event loop: about a millisecond
 
 FindChangeTime: TypeAlias = Callable[
     [str, str], float | None
-]  # of a resource and an id; monotonic, none if it is not known
+]  # arguments: resource and ID; result: monotonic seconds or None
 
 
 def _find_no_time(*_: str) -> float | None:
-    """Nobody knows since when."""
+    """Return None, because no change times are known."""
     return None
 
 
@@ -67,11 +67,11 @@ async def _confirm_nothing(_timeout_s: float) -> bool:
 
 
 async def _save_nothing() -> None:
-    """Return at once: nothing outlasts this life."""
+    """Return at once. No state is saved."""
 
 
 class TrackerAccess(TrackerView, Protocol):
-    """What the tracker knows and can be asked to look at again."""
+    """The data of the tracker, and its looks."""
 
     def is_exclusive(self, device: Device) -> bool:
         """Return whether a grant of a listed device keeps other devices from pods."""
@@ -80,21 +80,25 @@ class TrackerAccess(TrackerView, Protocol):
         """Return all such devices, each with its resource."""
 
     def nudge(self, dirty_set: DirtySet) -> None:
-        """Say that something may have changed."""
+        """Report a possible change of the host."""
 
     async def looked(self) -> None:
         """Return when a new look is published."""
 
 
 class DevInfoWriter(Protocol):
-    """Who has device-information files written."""
+    """The writer of device-information files."""
 
     async def write(self, infos: Sequence[DevInfo]) -> None:
-        """Have these files there, or raise `DevInfoError`."""
+        """Write these files.
+
+        Raises:
+            DevInfoError: a file cannot be written.
+        """
 
 
 class Allocation:
-    """Answers what containers get; see `agent.kubelet.plugin.Granting`."""
+    """The grants for containers. Implements `agent.kubelet.plugin.GrantProvider`."""
 
     def __init__(
         self,
@@ -114,12 +118,12 @@ class Allocation:
         confirm: Callable[[float], Awaitable[bool]] = _confirm_nothing,
         save: Callable[[], Awaitable[None]] = _save_nothing,
     ) -> None:
-        """`granted` is told the ids of every request, before it is answered; `held` are those that pods may have.
+        """Create it.
 
-        own_specs: knows the CDI specs of our own.
-        programs: whether those are run that entries name. counts: told what came of each request.
-        since: since when a device has the health it has.
-        confirm: as `Held.confirm`. save: returns when the held IDs are on disk, or cannot be written.
+        add_grant: called with the IDs of each request, before the answer. confirmed_ids: IDs that pods use.
+        generated_specs: the generated CDI specs. runs_programs: the agent runs the programs of entries. counters: count
+        the results. find_change_time: returns since when a device has its health. confirm: see `DevicesInUse.confirm`.
+        save: returns when the held IDs are on disk, or cannot be written.
         """
         self._counters = counters or Counters()
         self._find_change_time = find_change_time
@@ -137,13 +141,15 @@ class Allocation:
         self._exclusive_grants = ExclusiveGrants()
         self._generated_specs = generated_specs
         self._runs_programs = runs_programs
-        self._pending_reads: dict[asyncio.Future[list[RereadDevice]], tuple[frozenset[str], float]] = {}  # keys, since
+        self._pending_reads: dict[
+            asyncio.Future[list[RereadDevice]], tuple[frozenset[str], float]
+        ] = {}  # device keys, start time
 
     async def allocate(self, resource: str, ids: Sequence[str]) -> Grant:
-        """The grant for one container.
+        """Return the grant for one container.
 
         Raises:
-            Refused: an id is not listed or not Healthy, the host is not as listed, or it did not answer in time.
+            GrantRefusedError: an ID is not listed or not Healthy, the host differs from the list, or a read timed out.
         """
         start_time, result = time.monotonic(), "defect"
         try:
@@ -161,7 +167,7 @@ class Allocation:
         return grant
 
     async def _allocate(self, resource: str, ids: Sequence[str]) -> Grant:
-        ids = tuple(dict.fromkeys(ids))  # one that is repeated is one
+        ids = tuple(dict.fromkeys(ids))  # a repeated ID counts once
         device_list = self._registry.get_list(resource)
         devices = parse_ids(device_list, ids, since=self._format_change_time)
         is_exclusive = any(map(self._tracker.is_exclusive, devices))
@@ -200,17 +206,17 @@ class Allocation:
             raise
         if grant.devinfo:
             await self._write_devinfo(resource, grant.devinfo)
-        if is_exclusive:  # a kill right after the answer must not make the group free
+        if is_exclusive:  # a kill directly after the answer must not release the group
             with suppress(TimeoutError):
                 async with asyncio.timeout(WRITE_SECONDS):
                     await self._save()
         return grant
 
     async def start(self, resource: str, ids: Sequence[str]) -> None:
-        """Run what is to be run before a container with these ids starts: of each device, whether it is Healthy or not.
+        """Run the prestart programs of a container with these IDs, for each device, Healthy or not.
 
         Raises:
-            Refused: a device is not there, or a program failed.
+            GrantRefusedError: a device is absent, or a program failed.
         """
         device_list = self._registry.get_list(resource)
         devices = parse_ids(device_list, ids, healthy=False)
@@ -221,7 +227,7 @@ class Allocation:
             )
         if not devices or not any(item.prestart for item in self._tracker.specs if item.name == spec.name):
             return
-        # What is in the pod already the host cannot reach.
+        # The host cannot reach a device that is already in the pod.
         reachable = (
             item
             for item in find_device_requests(resource, spec, devices, self._tracker)
@@ -234,7 +240,7 @@ class Allocation:
             await run_before_start(resource, reread, requested_count=len(ids), offered_count=device_list.id_count)
 
     def prefer(self, resource: str, available: Sequence[str], must_include: Sequence[str], size: int) -> Sequence[str]:
-        """Which of the available ids a container had better get; empty where nothing can be preferred."""
+        """Return the preferred IDs for a container, or nothing if there is no preference."""
         start_time = time.monotonic()
         preferred = self._preferred_allocation.prefer(resource, available, must_include, size)
         self._counters.call_times["GetPreferredAllocation"].observe(time.monotonic() - start_time)
@@ -244,12 +250,12 @@ class Allocation:
         return _format_since(self._find_change_time(resource, id))
 
     def _reserve(self, resource: str, devices: Collection[Device], ids: Collection[str]) -> None:
-        """Have nobody else given what these shut.
+        """Reserve the exclusive keys of these devices.
 
         Raises:
-            Refused: another pod has what these cannot be had beside.
+            GrantRefusedError: a pod uses a device that excludes one of these.
         """
-        # An answer of PodResources is known before any list is made of it, too.
+        # An answer of PodResources arrives before the lists that follow from it.
         listed = [*self._tracker.exclusive_devices()] if any(map(self._tracker.is_exclusive, devices)) else ()
         for device in devices:
             holder = self._exclusive_grants.holder([device], ids, self._confirmed_ids) or holder_of(
@@ -262,7 +268,7 @@ class Allocation:
         self._exclusive_grants.grant(resource, devices, ids)
 
     def _check_specs(self, resource: str, devices: Sequence[RereadDevice]) -> None:
-        """Refuse what no runtime would find, or would find something else of."""
+        """Raise GrantRefusedError if a generated CDI spec lacks a device, or describes another one."""
         for device in devices:
             if device.spec is not None and device.spec.via:
                 fault = self._generated_specs.find_fault(
@@ -275,7 +281,10 @@ class Allocation:
                     )
 
     def _can_read_inline(self, requests: Sequence[DeviceRequest]) -> bool:
-        """Whether all there is to read is a few names below /dev: they are in memory, and a thread costs far more."""
+        """Return whether the facts are only a few names below /dev.
+
+        These names are in memory. A thread costs much more than this read.
+        """
         if self._root.prefix or len(requests) > INLINE_DEVICES:
             return False
         words = {key: _find_inline_words(spec) for key, spec in collect_specs(requests).items()}
@@ -292,9 +301,9 @@ class Allocation:
         hosts: Mapping[str, HostDevice],
         scope: RereadScope = ALLOCATE_SCOPE,
     ) -> list[RereadDevice]:
-        """What the host says now, if it does within the deadline.
+        """Reread the devices in a thread, at most for DEADLINE_SECONDS.
 
-        While a read of a device is stuck, others that ask for it are refused at once: each would cost a thread.
+        While a read of a device hangs, other requests for this device are refused at once. Each would cost a thread.
         """
         deadline = time.monotonic() - DEADLINE_SECONDS
         if not any(
@@ -313,7 +322,9 @@ class Allocation:
         raise GrantRefusedError(RefusalCause.DEADLINE, f"{resource} {device}: {reason}", device=device)
 
     async def _write_devinfo(self, resource: str, infos: Sequence[DevInfo]) -> None:
-        """Have what CNI plugins are told there before the answer; written late, it goes when the ids are let go."""
+        """Write the device-information files before the answer. A file that is written late stays until the IDs are
+        released.
+        """
         try:
             async with asyncio.timeout(WRITE_SECONDS):
                 await self._devinfo_writer.write(infos)
@@ -326,12 +337,12 @@ class Allocation:
             raise GrantRefusedError(RefusalCause.DEADLINE, text) from None
 
     def _finish_read(self, read: asyncio.Future[list[RereadDevice]]) -> None:
-        """A read has come back, perhaps too late for anybody to want what it brings."""
+        """Forget a finished read. The result may be too late for its request."""
         del self._pending_reads[read]
         read.exception()
 
     async def _publish_unhealthy(self, resource: str, hosts: Iterable[HostDevice]) -> None:
-        """Look again and let the kubelet have the list before it has the error, for it will not ask twice."""
+        """Look again and send the list before the error. The kubelet does not repeat a failed Allocate."""
         paths = frozenset(path for host in hosts for path in (host.directory, host.node) if path)
         try:
             async with asyncio.timeout(PUBLISH_SECONDS):
@@ -341,7 +352,7 @@ class Allocation:
             return
 
     async def _wait_for_look(self, dirty_set: DirtySet) -> None:
-        """Return when the host has been looked at there, or that takes too long."""
+        """Return after the next look, or after PUBLISH_SECONDS."""
         self._tracker.nudge(dirty_set)
         with suppress(TimeoutError):
             async with asyncio.timeout(PUBLISH_SECONDS):
@@ -349,12 +360,12 @@ class Allocation:
 
 
 def _is_in_pod(request: DeviceRequest) -> bool:
-    """Whether the host does not show the device itself, for a pod has it."""
+    """Return whether a pod has the device itself, so that the host does not show it."""
     return request.candidate.is_in_pod and not request.spec.moved_words
 
 
 def _format_since(since: float | None) -> str:
-    """` since 03:07:12Z`; with its day, if that was another."""
+    """Return ` since 03:07:12Z`, with the date if that is another day. Return an empty string without a time."""
     if since is None:
         return ""
     wall_time = time.time()
@@ -364,7 +375,7 @@ def _format_since(since: float | None) -> str:
 
 
 def _find_inline_words(spec: ResourceSpec) -> frozenset[str] | None:
-    """The words of the host that a grant reads; none if there is more to it than words of one host device."""
+    """Return the host words that a grant reads, or None if the grant needs more than words of one host device."""
     if spec.mounts or spec.cdi or spec.group or any(check.recheck_on_allocate for check in spec.checks):
         return None
     if not all(line.is_plain for condition in spec.give_conditions for line in condition.walk_lines()):

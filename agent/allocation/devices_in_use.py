@@ -1,11 +1,11 @@
-"""What pods hold, as far as this node can know it: our own grants and the kubelet's PodResources.
+"""The IDs that pods use, from the grants of the agent and the PodResources API of the kubelet.
 
-What we know may have been lost (the state file, a grant just before a kill) or never been ours (another plugin's
-before us). So until PodResources has answered once, every id that is listed counts as held; if it never answers, what
-is offered no more stays listed, Unhealthy.
+Grants can be lost (damaged state file, a kill directly after a grant) or can come from another plugin. Until
+PodResources answers for the first time, every listed ID counts as held. If PodResources never answers, a retiring
+device stays in the list as Unhealthy.
 
-Such an ID excludes no other device: only a confirmed ID does, which was granted or named by PodResources. The state
-file holds the confirmed IDs, so they exclude from the first list after a restart on.
+An unconfirmed ID excludes no other device. A confirmed ID was granted, or named by PodResources. The state file
+contains the confirmed IDs, so they exclude other devices from the first list after a restart.
 """
 
 from __future__ import annotations
@@ -28,36 +28,37 @@ from agent.kubelet.pod_resources import PodResourcesUnavailable, list_holders
 
 POLL_SECONDS = 10.0  # the socket's rate limit is shared by all its clients
 DEADLINE_SECONDS = 5.0
-GRANT_SECONDS = 1.0  # the kubelet notes a grant when it has our answer: it may have been asked between the two
-RETRY = Backoff(first=0.25, ceiling=60.0)  # a kubelet that has just begun answers in a moment
+GRANT_SECONDS = 1.0  # the kubelet records a grant after our answer; a query may come before that
+RETRY = Backoff(first=0.25, ceiling=60.0)  # a kubelet that has just started answers soon
 
 log = logging.getLogger(__name__)
 
 
 class HeldIdSource(Protocol):
-    """The IDs that pods use, or may use. An ID comes in when it is granted; `Held` says when it goes."""
+    """The IDs that pods use, or may use. A grant adds an ID. `DevicesInUse` removes the ID."""
 
     @property
     def ids(self) -> frozenset[str]:
-        """The IDs that a pod may use; in doubt, all that are listed."""
+        """The IDs that a pod may use. While IDs are unconfirmed, all listed IDs."""
 
     @property
     def confirmed_ids(self) -> frozenset[str]:
-        """Those of them that a grant or PodResources confirms."""
+        """The held IDs that a grant or PodResources confirms."""
 
     def __contains__(self, id_: object, /) -> bool:
-        """Whether that ID is among the known ones."""
+        """Return whether the ID is confirmed."""
 
     def add_grant(self, ids: Iterable[str]) -> None:
         """Add the IDs of a grant."""
 
 
 class DevicesInUse:
-    """Which ids pods may hold. PodResources is asked once, and then only while somebody wants to know.
+    """The IDs that pods may use. Asks PodResources once, and then only while a result is needed.
 
     Attributes:
-        holders: the containers that hold each of our devices, by resource and id, as PodResources said last.
-        answered_at: when that was, in monotonic seconds; None if it never answered. answering: it did last time.
+        holders: the containers of each device, by resource and ID, from the last answer of PodResources.
+        answered_at: the time of that answer in monotonic seconds, or None.
+        is_answering: the last query had an answer.
     """
 
     def __init__(
@@ -68,36 +69,36 @@ class DevicesInUse:
         get_lists: Callable[[], Mapping[str, DeviceList]],
         on_change: Callable[[], None],
     ) -> None:
-        """Begin with what is known.
+        """Start with the confirmed IDs of the state file.
 
         Args:
-            socket: of PodResources.
-            confirmed_ids: ids that the last life knew to be held.
-            get_own_resources: says which resources are this agent's; the ids of others are none of its business.
-            get_lists: the lists as last told.
-            on_change: called when the set is another.
+            socket: path of the PodResources socket.
+            confirmed_ids: the saved confirmed IDs.
+            get_own_resources: returns the resources of this agent. IDs of other resources are ignored.
+            get_lists: returns the current lists.
+            on_change: called after a change of the IDs.
         """
         self._socket = socket
         self._get_own_resources = get_own_resources
         self._get_lists = get_lists
         self._history = remembered(confirmed_ids)
-        self._new_grants: dict[str, float] = {}  # what was granted and is not in `_holding` yet, and when
+        self._new_grants: dict[str, float] = {}  # times of grants that are not in `_history` yet
         self._on_change = on_change
         self._is_wanted = False
         self._is_due = True
-        self._unconfirmed_count = 1  # how often there was a reason to doubt; none since the last answer if 0
+        self._unconfirmed_count = 1  # reasons for unconfirmed IDs since the last answer
         self._ids_by_resource: dict[str, tuple[DeviceList, frozenset[str]]] = {}
         self._query_lock = asyncio.Lock()
         self.holders: Mapping[tuple[str, str], tuple[Holder, ...]] = {}
         self.answered_at: float | None = None
         self.is_answering = False
         self._last_grant_time = -inf
-        self._query_needed = asyncio.Event()  # there is something to ask
-        self._query_urgent = asyncio.Event()  # and not only after a pause
+        self._query_needed = asyncio.Event()  # a query is due
+        self._query_urgent = asyncio.Event()  # the query must not wait for the end of the pause
 
     @property
     def ids(self) -> frozenset[str]:
-        """The ids that a pod may hold, as the kubelet sees them; in doubt, all that are listed."""
+        """The IDs that a pod may use. While IDs are unconfirmed, all listed IDs."""
         if not self._unconfirmed_count:
             return self._merged_history.ids
         ids = {name: self._list_ids(name, snapshot) for name, snapshot in self._get_lists().items()}
@@ -105,15 +106,15 @@ class DevicesInUse:
 
     @property
     def confirmed_ids(self) -> frozenset[str]:
-        """The ids that were granted or named by PodResources, and may be held still."""
+        """The IDs that were granted or named by PodResources, and may still be in use."""
         return self._merged_history.ids
 
     def __contains__(self, id: object) -> bool:  # noqa: A002  the API's own word
-        """Whether that id was granted or named by PodResources, and may be held still; costs nothing."""
+        """Return whether the ID was granted or named by PodResources, and may still be in use. The cost is constant."""
         return id in self._history or id in self._new_grants
 
     def add_grant(self, ids: Iterable[str]) -> None:
-        """Remember a grant: at the cost of these ids, however many are held."""
+        """Add the IDs of a grant. The cost depends only on these IDs, not on the number of held IDs."""
         self._last_grant_time = time.monotonic()
         grant_times = dict.fromkeys(ids, self._last_grant_time)
         is_confirmed = all(id in self for id in grant_times)  # noqa: A001  the API's own word
@@ -123,24 +124,24 @@ class DevicesInUse:
 
     @property
     def _merged_history(self) -> HeldIdHistory:
-        """All that is known."""
+        """The history with the newest grants."""
         if self._new_grants:
             self._history, self._new_grants = self._history.granted(self._new_grants), {}
         return self._history
 
     def set_polling(self, is_wanted: bool) -> None:  # noqa: FBT001  a switch
-        """Say whether something listed waits only for its release."""
+        """Start or stop the polling. Polling is needed while a listed device waits for its release."""
         if is_wanted and not self._is_wanted:
             self._query_needed.set()
         self._is_wanted = is_wanted
 
     def assume_in_use(self) -> None:
-        """Say that pods may hold ids of ours that nobody told us of: a resource is new here."""
+        """Assume that pods use listed IDs without a grant of this agent, because a resource is new."""
         self._unconfirmed_count += 1
         self._request_query()
 
     async def run(self, kubelet: SocketWatch) -> None:
-        """Ask PodResources while it is wanted, and each kubelet once, until cancelled."""
+        """Ask PodResources while polling is on, and once for each kubelet, until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._follow(kubelet))
             tasks.create_task(self._poll())
@@ -174,7 +175,9 @@ class DevicesInUse:
                 continue
 
     async def refresh(self, max_age_s: float, timeout_s: float) -> None:
-        """Have `holders` no older than so many seconds, and with the last grant, if PodResources answers in time."""
+        """Update `holders` if they are older than `max_age_s` seconds, or lack the last grant. Wait at most
+        `timeout_s`.
+        """
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 answer_time = self.answered_at
@@ -183,9 +186,9 @@ class DevicesInUse:
                     await self._query()
 
     async def confirm(self, timeout_s: float) -> bool:
-        """Ask PodResources now if pods may hold IDs that are not confirmed, for so many seconds at most.
+        """Ask PodResources if there are unconfirmed IDs. Wait at most `timeout_s` seconds.
 
-        Return whether it answered: then the lists may change.
+        Return whether there was an answer. The lists may change after an answer.
         """
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s), self._query_lock:
@@ -193,7 +196,7 @@ class DevicesInUse:
         return False
 
     async def _query(self) -> bool:
-        """Ask once; whether there was an answer."""
+        """Ask once. Return whether there was an answer."""
         async with self._query_lock:
             return await self._query_locked()
 
@@ -206,7 +209,7 @@ class DevicesInUse:
             log.debug("pod resources: %s", error)
             self._is_due, self.is_answering = True, False
             return False
-        except asyncio.CancelledError:  # whoever wanted to know gave up: that was no answer
+        except asyncio.CancelledError:  # the caller gave up, so there was no answer
             self._is_due = True
             raise
         previous_ids = self.ids
@@ -221,7 +224,7 @@ class DevicesInUse:
         return True
 
     def _list_ids(self, name: str, device_list: DeviceList) -> frozenset[str]:
-        """All ids of a list, put together once for each."""
+        """Return all IDs of a list. Each list is evaluated once."""
         cached_list, ids = self._ids_by_resource.get(name, (None, frozenset[str]()))
         if cached_list is not device_list:
             whole_ids = (device.id for device in device_list.devices if device.shares is None)

@@ -1,4 +1,4 @@
-"""Device-information files of what pods hold: there before the kubelet has its answer, gone when nobody holds it."""
+"""Device-information files of held IDs. A file exists before the answer to the kubelet, until no pod uses the ID."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ log = logging.getLogger(__name__)
 
 
 class DevInfoFiles:
-    """One at a time, files are written or removed, so that none is removed that a new holder was given.
+    """The writer of the files. Only one operation runs at a time, so no file of a new grant is removed.
 
     Args:
-        directory: where they are.
-        held: the ids that pods may hold; in doubt, all that are listed.
-        changed: called when `any` may be another.
+        directory: the directory of the files.
+        get_held_ids: returns the IDs that pods may use. While IDs are unconfirmed, all listed IDs.
+        on_change: called when `has_files` may have changed.
 
     Attributes:
-        any: whether some of our files are there. True until it has been looked.
+        has_files: files of this agent may exist. True before the first cleanup.
     """
 
     def __init__(
@@ -42,19 +42,19 @@ class DevInfoFiles:
         self._faults: list[str] = []
 
     async def write(self, infos: Sequence[DevInfo]) -> None:
-        """Have these files there; their ids are held already.
+        """Write these files. Their IDs are already held.
 
         Raises:
-            DevInfoError: that cannot be done.
+            DevInfoError: a file cannot be written.
         """
         await self._run_exclusively(lambda: self._start_write(infos))
 
     def request_cleanup(self) -> None:
-        """Say that pods may hold less than before."""
+        """Request a cleanup, because pods may have released IDs."""
         self._cleanup_needed.set()
 
     async def run(self) -> None:
-        """Remove the files of what nobody holds, until cancelled."""
+        """Remove the files of released IDs, until cancelled."""
         while True:
             await self._cleanup_needed.wait()
             self._cleanup_needed.clear()
@@ -67,14 +67,14 @@ class DevInfoFiles:
             self._on_change()
 
     def _start_write(self, infos: Sequence[DevInfo]) -> asyncio.Future[None]:
-        """Begin to write; perhaps that ends when nobody waits for it any more."""
+        """Start to write. The write may end after its request has timed out."""
         if not self.has_files:
             self.has_files = True
             self._on_change()
         return start_in_thread(self._directory.write, infos)
 
     def _start_cleanup(self) -> asyncio.Future[tuple[bool, list[str]]]:
-        """Begin to remove; what is left is known before anything else begins that may leave more."""
+        """Start to remove files. The result is known before the next operation starts."""
         cleanup = start_in_thread(self._directory.remove_unused, self._get_held_ids().__contains__)
         cleanup.add_done_callback(self._finish_cleanup)
         return cleanup
@@ -84,11 +84,11 @@ class DevInfoFiles:
             self.has_files, _ = cleanup.result()
 
     async def _run_exclusively(self, call: Callable[[], asyncio.Future[T]]) -> T:
-        """What a call in a thread returns or raises; no other begins before it is done, even if nobody waits for it."""
+        """Return the result of a call in a thread, or raise its exception. No other call starts before its end."""
         await self._lock.acquire()
         try:
             future = call()
-        except BaseException:  # no thread to be had: the next one may find one
+        except BaseException:  # no thread could start; the next call may succeed
             self._lock.release()
             raise
         future.add_done_callback(self._finish_call)
@@ -97,4 +97,4 @@ class DevInfoFiles:
 
     def _finish_call(self, future: asyncio.Future[Any]) -> None:
         self._lock.release()
-        future.exception()  # perhaps nobody waits for it any more
+        future.exception()  # the request may have timed out

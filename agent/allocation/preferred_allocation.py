@@ -1,4 +1,4 @@
-"""The edge of a GetPreferredAllocation: what there is to choose from, kept for as long as it is the newest."""
+"""GetPreferredAllocation: the choice pools of the resources, each cached until its inputs change."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from agent.reread import CurrentInventory
 
 
 class TrackerView(CurrentInventory, Protocol):
-    """What the tracker knows."""
+    """The data of the tracker."""
 
     def entry_of(self, resource: str) -> ResourceSpec | None:
         """The entry that a resource is of."""
 
 
 class PreferredAllocation:
-    """Answers which devices a container had better get, from what the last look found: it reads nothing."""
+    """The preferred devices for a container, from the inventory of the last look. Reads no host facts."""
 
     def __init__(self, registry: Registry, tracker: TrackerView) -> None:
         self._registry = registry
@@ -28,13 +28,13 @@ class PreferredAllocation:
         self._pools: dict[str, tuple[tuple[object, ...], ChoicePool]] = {}
 
     def prefer(self, resource: str, available: Sequence[str], must_include: Sequence[str], size: int) -> Sequence[str]:
-        """Which of the available ids a container had better get; empty where nothing can be preferred."""
+        """Return the preferred IDs for a container, or nothing if there is no preference."""
         spec = self._tracker.entry_of(resource)
         limit = spec.limit if spec else NO_LIMIT
         return prefer(available, must_include, size, limit, self._get_pool(resource, spec))
 
     def _get_pool(self, resource: str, spec: ResourceSpec | None) -> ChoicePool:
-        """What there is to choose from, worked out once for each list and what the look made of its devices."""
+        """Return the choice pool, built once for each list and its candidates."""
         written = spec.written_name if spec else ""
         candidates = self._tracker.look.get_resource_candidates().get((resource, written), {})
         inputs = self._registry.get_list(resource), candidates, self._tracker.specs

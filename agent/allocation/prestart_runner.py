@@ -1,6 +1,7 @@
-"""Before a container starts: what its entry wants to have been run of each of its devices.
+"""Prestart programs: an entry can require programs for each device before a container starts.
 
-Of one device one program after the other, of several devices together; all of them within what the kubelet waits.
+The programs of one device run one after another. Several devices run at the same time. All must end before the deadline
+of the kubelet.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ PARALLEL_DEVICES = 16  # devices whose programs run at the same time
 async def run_before_start(
     resource: str, devices: Sequence[RereadDevice], *, requested_count: int, offered_count: int
 ) -> None:
-    """Run all of it; cancelled, it kills what is running.
+    """Run all programs. A cancellation kills the running ones.
 
     Raises:
-        Refused: something failed; the first of that, in list order.
+        GrantRefusedError: a program failed. In list order, the first failure.
     """
     jobs: list[tuple[RereadDevice, list[PrestartRun]]] = []
     for n, device in enumerate(devices):
@@ -45,7 +46,7 @@ async def run_before_start(
 async def _run_programs(
     resource: str, device: RereadDevice, programs: Sequence[PrestartRun], semaphore: asyncio.Semaphore
 ) -> GrantRefusedError | None:
-    """Run the programs of one device up to the first that fails, and why it did."""
+    """Run the programs of one device up to the first failure. Return the failure, or None."""
     environment_variables = environment(resource, device)
     async with semaphore:
         for program in programs:

@@ -1,1 +1,1 @@
-"""A resource's way to a live stream, and back to it: by Register, or by the plugin watcher."""
+"""Registration: each resource gets a stream with the kubelet, by Register or by the plugin watcher."""

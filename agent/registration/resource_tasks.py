@@ -1,7 +1,7 @@
-"""Offering: the lives of the resources that the kubelet is offered; how each begins, moves, retires, returns, ends.
+"""One task for each resource: registration, change of the method, retirement and end.
 
-Each resource has one task, from its first socket to its last. What is wanted of it may change at any moment; the task
-looks at it again whenever something has ended, so two registrations of one resource are never there together.
+The task runs from the first socket of the resource to the last. Its options can change at any time. The task reads them
+after each end of an endpoint, so a resource never has two registrations at the same time.
 """
 
 from __future__ import annotations
@@ -30,14 +30,16 @@ from agent.registration.watcher_registration import keep_offered
 from agent.registry import Registry
 from agent.status.agent_status import Status
 
-FAREWELL_SECONDS = 1.0  # how long a retired resource's last list may take
+FAREWELL_SECONDS = 1.0  # for the last list of a retiring resource
 
 log = logging.getLogger("agent")
 
 
 class RegistrationOptions(NamedTuple):
-    """How a resource is with the kubelet: how it registers, whether it is to be asked which ids are preferred, and
-    whether before each start of a container.
+    """The registration of a resource with the kubelet.
+
+    method: `socket` or `watcher`. has_preference: the kubelet asks GetPreferredAllocation. has_prestart: the kubelet
+    calls PreStartContainer.
     """
 
     method: str
@@ -46,17 +48,17 @@ class RegistrationOptions(NamedTuple):
 
 
 def find_registration_options(entry: ResourceSpec, specs: Iterable[ResourceSpec]) -> RegistrationOptions:
-    """The way that an entry wants, and those that add devices to it."""
+    """Return the options of an entry, together with the entries that add devices to its resource."""
     starts = any(spec.prestart for spec in specs if spec.name == entry.name)
-    # The kubelet would choose two shares of one device, and the grant that is refused then is final for the pod.
+    # Without a preference the kubelet could choose two shares of one device. The refused grant is final for the pod.
     preferred = entry.limit.distinct or bool(entry.prefer)
     return RegistrationOptions(entry.registration, has_preference=preferred, has_prestart=starts)
 
 
 class _ResourceTask:
-    """What is wanted of one resource.
+    """The task of one resource, and its options.
 
-    way: how it is there. leaving: it is to end, when the kubelet has its last list.
+    is_retiring: the task ends after the kubelet has the last list.
     """
 
     def __init__(self, way: RegistrationOptions) -> None:
@@ -67,22 +69,24 @@ class _ResourceTask:
         self.task: asyncio.Task[None] | None = None
 
     def set_options(self, way: RegistrationOptions, *, leaving: bool) -> None:
-        """Want something of it; its life goes on from there."""
+        """Set the options and the end of the task. The task reads them."""
         self.options, self.is_retiring = way, leaving
         self.changed.set()
 
 
 class ResourceTasks:
-    """Offers resources to the kubelet.
+    """The tasks of all resources.
 
     Args:
-        registry, granting: what the endpoints serve.
-        status: told what becomes of each.
-        kubelet: the kubelet's socket; ours for `socket` are made beside it.
-        watcher: a socket in the plugin watcher's directory that is never there; ours for `watcher` are made beside it.
-        claim: on the kubelet's directory, made again for each endpoint: the directory may be another by then.
-        unexpected: told of every defect that came up in a call.
-        forget: called with a resource that has ended because it retired.
+        registry, grants: the lists and the grants of the endpoints.
+        status: shows the phase of each resource.
+        kubelet: the socket of the kubelet. Sockets for method `socket` are in the same directory.
+        watcher: a socket in the directory of the plugin watcher, which never exists. Sockets for method `watcher` are
+            in the same directory.
+        kubelet_lock: the lock of the kubelet's directory. Each endpoint takes the lock again, because the directory can
+            be replaced.
+        on_defect: called with each defect of a call.
+        on_retired: called with each retired resource.
     """
 
     def __init__(
@@ -110,11 +114,11 @@ class ResourceTasks:
 
     @property
     def count(self) -> int:
-        """How many resources are offered."""
+        """The number of resources."""
         return len(self._resources)
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Offer what is added, until that event; every stream and socket is gone when this returns."""
+        """Run the tasks until `stopping` is set. All streams and sockets have ended when this returns."""
         async with asyncio.TaskGroup() as tasks:
             self._tasks = tasks
             try:
@@ -126,10 +130,7 @@ class ResourceTasks:
                     resource.task.cancel()
 
     def add(self, options_by_name: Mapping[str, RegistrationOptions]) -> bool:
-        """Offer those resources that are not offered yet, each in its way; none any more once all is to end.
-
-        Whether there was one.
-        """
+        """Start a task for each new resource, unless the agent is stopping. Return whether there was a new resource."""
         previous_count = len(self._resources)
         for name, options in options_by_name.items():
             if self._tasks is not None and name not in self._resources:
@@ -139,12 +140,12 @@ class ResourceTasks:
         return len(self._resources) > previous_count
 
     def keep(self, options_by_name: Mapping[str, RegistrationOptions]) -> None:
-        """Let those that are offered already stay, in these ways, even if they were about to end."""
+        """Set the options of the existing tasks. A retiring resource stays."""
         for name in options_by_name.keys() & self._resources.keys():
             self._resources[name].set_options(options_by_name[name], leaving=False)
 
     def retire(self, name: str) -> None:
-        """End a resource when the kubelet has its last list, unless it is kept after all."""
+        """End a resource after the kubelet has the last list, unless `keep` is called before."""
         resource = self._resources.get(name)
         if resource is None:
             self._on_retired(name)
@@ -152,10 +153,10 @@ class ResourceTasks:
             resource.set_options(resource.options, leaving=True)
 
     async def _run_resource(self, name: str, resource: _ResourceTask) -> None:
-        """One resource with the kubelet, until it has left."""
+        """Keep one resource registered until it has retired."""
         while not resource.is_retiring:
             await wait_for_any(self._keep_registered(name, resource), self._wait_for_change(name, resource))
-        # Nothing waits between the question and this: whoever wants it back now begins anew.
+        # There is no await between the check and this line, so a later `add` starts a new task.
         del self._resources[name]
         self._on_retired(name)
         self._registry.forget(name)
@@ -163,7 +164,7 @@ class ResourceTasks:
         log.info("%s: retired", name, extra=fields(MessageId.RETIRED, resource=name))
 
     async def _keep_registered(self, name: str, resource: _ResourceTask) -> None:
-        """Keep it with the kubelet in its present way, until cancelled."""
+        """Keep the resource registered with its present options, until cancelled."""
 
         def report(phase: Phase, reason: Reason) -> None:
             self._status.set_phase(name, phase, reason)
@@ -192,7 +193,7 @@ class ResourceTasks:
             await keep_registered(name, serve, self._kubelet, report)
 
     async def _wait_for_change(self, name: str, resource: _ResourceTask) -> None:
-        """Return when it is to be registered in another way, or when it leaves and the kubelet has its last list."""
+        """Return when the options change, or when a retiring resource has sent its last list."""
         options = resource.options
         while True:
             resource.changed.clear()

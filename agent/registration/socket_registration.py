@@ -1,11 +1,11 @@
-"""Registration: one resource's way to a live stream with the kubelet that is there, for ever.
+"""Registration by Register: one live stream with the present kubelet, without end.
 
-Level-triggered. What is wanted is one open ListAndWatch stream with the kubelet whose socket is there now; whatever
-happens (the directory wiped, the socket made anew, the stream ended, Register refused or hanging), the answer is to
-look at what is there and begin again with a fresh endpoint. The signs of one kubelet restart therefore come to one
-registration, and while the stream lives there is nothing to do, on no timer.
+Level-triggered: the goal is one open ListAndWatch stream with the kubelet of the present socket. After any change
+(directory wiped, socket replaced, stream ended, Register refused or hanging) the task reads the present state and
+starts a new endpoint. Several signs of one kubelet restart lead to one registration. While the stream lives, no timer
+runs.
 
-The other way, a socket in the plugin watcher's directory, is `watched.py`.
+`watcher_registration.py` contains the other method, a socket in the directory of the plugin watcher.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from agent.kubelet.register import KubeletUnreachable, RefusedByKubelet, registe
 from agent.registration.wait_for_any import wait_for_any
 
 STREAM_SECONDS = 10.0  # from Register's answer to the first ListAndWatch
-EAGER_SECONDS = 1.0  # so long a socket that refuses connections is tried every EAGER_PAUSE: it will listen soon
+EAGER_SECONDS = 1.0  # a socket that refuses connections is tried every EAGER_PAUSE; it usually listens soon
 EAGER_PAUSE = 0.015
-CONNECT_BACKOFF = Backoff(first=0.1, ceiling=10.0)  # after that
-DOWN_SECONDS = 0.5  # after so long an unreachable kubelet is said to be down
+CONNECT_BACKOFF = Backoff(first=0.1, ceiling=10.0)  # after EAGER_SECONDS
+DOWN_SECONDS = 0.5  # then an unreachable kubelet is reported as down
 REGISTER_BACKOFF = Backoff(first=1.25, ceiling=60.0)
 
 
 async def keep_registered(resource: str, serve: EndpointFactory, kubelet: SocketWatch, report: PhaseListener) -> None:
-    """Keep a resource registered by `Register`, until cancelled.
+    """Keep a resource registered by Register, until cancelled.
 
     Args:
-        resource: its name.
-        serve: makes a fresh endpoint with a socket name never used before.
-        kubelet: the kubelet's socket.
-        report: told each change of phase with its reason.
+        resource: the resource name.
+        serve: creates an endpoint with a new socket name.
+        kubelet: the socket of the kubelet.
+        report: called at each change of the phase, with the reason.
     """
     backoff = REGISTER_BACKOFF
     previous_identity: SocketIdentity | None = None
@@ -61,7 +61,7 @@ async def keep_registered(resource: str, serve: EndpointFactory, kubelet: Socket
             stream_seconds, has_file = 0.0, True
         if stream_seconds >= STEADY_SECONDS:
             backoff = backoff.reset()
-        elif has_file or backoff.failures > 1:  # a socket that was removed is made anew at once, but not for ever
+        elif has_file or backoff.failures > 1:  # a removed socket is replaced at once, but only once
             remaining_s = start_time + stream_seconds + pause - asyncio.get_running_loop().time()
             await wait_for_any(asyncio.sleep(remaining_s), kubelet.wait_for_other(identity))
 
@@ -75,10 +75,11 @@ async def _register_once(
     *,
     pause: float,
 ) -> float:
-    """Register one endpoint and stay with it to its end; how many seconds its stream lived.
+    """Register one endpoint and wait for its end. Return the seconds for which its stream lived.
 
-    It is done with when its stream ended, another kubelet is there, its socket was removed before a stream came, or
-    no stream came: for STREAM_SECONDS, or for `pause` when Register failed. A stream counts whatever Register says.
+    The endpoint ends when its stream ends, when the kubelet is replaced, when its socket is removed before the stream
+    opens, or when no stream opens. The wait for a stream is STREAM_SECONDS, or `pause` after a failed Register. An open
+    stream counts, whatever the result of Register is.
     """
     loop = asyncio.get_running_loop()
     await endpoint.wait_until_ready()
@@ -114,11 +115,11 @@ async def _register_once(
 async def _register(
     resource: str, endpoint: Endpoint, identity: SocketIdentity, kubelet: SocketWatch, report: PhaseListener
 ) -> Reason:
-    """Call Register until that kubelet answers, or its connection is lost; the failure, `NO_REASON` for none.
+    """Call Register until this kubelet answers or the connection is lost. Return the failure, or `NO_REASON`.
 
-    A socket is visible before it listens (ECONNREFUSED for some ms), and a stopped kubelet's stays: so it is tried
-    at short intervals at first, then ever more seldom. The wait ends early when something happens in the kubelet's
-    directory.
+    A socket file exists before the kubelet listens (ECONNREFUSED for some ms), and the socket of a stopped kubelet
+    stays. So the pause between calls is short at first, and then grows. An event in the kubelet's directory ends the
+    pause.
     """
     loop = asyncio.get_running_loop()
     start_time = loop.time()
@@ -151,7 +152,7 @@ async def _register(
 
 
 async def _wait_for_removal(endpoint: Endpoint, kubelet: SocketWatch) -> None:
-    """Return when the endpoint's socket file is gone."""
+    """Return when the socket file of the endpoint is removed."""
     while endpoint.is_present:
         await kubelet.wait_for_event()
 

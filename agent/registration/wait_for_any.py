@@ -1,4 +1,4 @@
-"""Waiting for the first of several things, with nothing left behind."""
+"""Wait for the first of several coroutines, and cancel the others."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import Any
 
 
 async def wait_for_any(*waits: Coroutine[Any, Any, Any], seconds: float | None = None) -> Any:  # noqa: ANN401
-    """The result of whichever returns first, the others cancelled and gone; None if time is up."""
+    """Return the result of the first coroutine that ends, or None after `seconds`. All others are cancelled and
+    finished.
+    """
     tasks = [asyncio.ensure_future(wait) for wait in waits]
     try:
         done, _ = await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)

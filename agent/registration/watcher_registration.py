@@ -1,6 +1,6 @@
-"""The other way to register: a socket in the plugin watcher's directory, which the kubelet finds by itself.
+"""Registration by the plugin watcher: the kubelet finds a socket in a directory.
 
-Level-triggered as `registration` is, and served by the same endpoint with one RPC more.
+Level-triggered like `socket_registration`. The endpoint is the same, with one more service.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from agent.core.registration_phase import Phase, PhaseListener
 from agent.kubelet.endpoint import Endpoint, EndpointFactory
 from agent.registration.wait_for_any import wait_for_any
 
-STREAM_SECONDS = 30.0  # without a stream for so long, the plugin watcher is offered a new socket
-OFFER_BACKOFF = Backoff(first=6.25, ceiling=60.0)  # 5 s at least, its jitter taken off
+STREAM_SECONDS = 30.0  # without a stream for this time, the plugin watcher gets a new socket
+OFFER_BACKOFF = Backoff(first=6.25, ceiling=60.0)  # at least 5 s after jitter
 
 
 async def keep_offered(
     serve: EndpointFactory, wait_for_event: Callable[[], Coroutine[Any, Any, None]], report: PhaseListener
 ) -> None:
-    """Keep a resource's socket in the plugin watcher's directory, until cancelled.
+    """Keep a socket of the resource in the directory of the plugin watcher, until cancelled.
 
-    The kubelet registers what it finds there, again after its own restart; only when that does not happen, or the
-    socket is gone, is a new socket put there.
+    The kubelet registers the sockets of this directory, and again after its own restart. A new socket is created only
+    if that does not happen, or if the socket is removed.
 
     Args:
-        serve: makes a fresh endpoint in the watcher's directory.
+        serve: creates an endpoint in the directory of the watcher.
         wait_for_event: returns at the next event in that directory.
-        report: told each change of phase with its reason.
+        report: called at each change of the phase, with the reason.
     """
     backoff = OFFER_BACKOFF
     while True:
@@ -52,7 +52,7 @@ async def keep_offered(
             backoff = backoff.reset()
             continue
         backoff = backoff.failed()
-        if not has_file and backoff.failures == 1:  # a socket that was removed is made anew at once, but not for ever
+        if not has_file and backoff.failures == 1:  # a removed socket is replaced at once, but only once
             continue
         pause = asyncio.sleep(backoff.seconds(random.random()))  # noqa: S311  jitter
         await (pause if has_directory else wait_for_any(pause, wait_for_event()))
@@ -61,7 +61,7 @@ async def keep_offered(
 async def _offer_once(
     endpoint: Endpoint, wait_for_event: Callable[[], Coroutine[Any, Any, None]], report: PhaseListener
 ) -> float:
-    """Offer one socket for as long as it is of use; how many seconds its last stream lived."""
+    """Offer one socket while it is useful. Return the seconds for which its last stream lived."""
     loop = asyncio.get_running_loop()
     await endpoint.wait_until_ready()
 
@@ -97,7 +97,7 @@ async def _wait_for_stream(endpoint: Endpoint) -> bool:
 
 
 async def _wait_for_refusal(endpoint: Endpoint) -> str:
-    """The text with which the plugin watcher refused the endpoint."""
+    """Return the text of the plugin watcher when it refuses the endpoint."""
     while True:
         registered, error = await endpoint.wait_for_verdict()
         if not registered:
