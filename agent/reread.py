@@ -151,7 +151,7 @@ def _reread_device(
     root: Root,
     request: DeviceRequest,
     words: frozenset[str],
-    whens: Sequence[Clause],
+    conditions: Sequence[Clause],
     reader: HostReader,
     *,
     finder: PartnerFinder,
@@ -167,35 +167,39 @@ def _reread_device(
     member_facts = [] if group is None else [(host, fact.replace_id_member(facts[host.key])) for host in group.members]
     # The ID of a Healthy device was built from these words.
     id_facts = next(
-        (one for one in facts.values() if one.device.location == device.id_location),
+        (item_facts for item_facts in facts.values() if item_facts.device.location == device.id_location),
         None if device.id_location else first_facts,
     )
     texts = [text.write(fact.replace_id_member(id_facts)) for text in spec.id]
     ids = {clean_id(text, spec.suffix_length) for text in texts if not isinstance(text, Absent)}
     has_same_id = not request.has_own_id or device.id in ids or (id_facts is None and candidate.has_id_of(device))
-    all_words = [fact, *(one for _, one in member_facts)]
+    all_words = [fact, *(item_facts for _, item_facts in member_facts)]
     return RereadDevice(
         device,
         request.shares,
         {word: fact(word) for word in words},
-        nodes={path: reader.find_node(path) for one in all_words for path in node_paths(spec, one)},
+        nodes={path: reader.find_node(path) for item_facts in all_words for path in node_paths(spec, item_facts)},
         same=has_same_id
         and same_partners
         and all(source_kinds.is_same_device(root, host) for host in candidate.host_devices),
-        mounts={pattern: reader.find_paths(pattern) for one in all_words for pattern in mount_patterns(spec, one)},
+        mounts={
+            pattern: reader.find_paths(pattern)
+            for item_facts in all_words
+            for pattern in mount_patterns(spec, item_facts)
+        },
         cdi={name: reader.find_cdi_spec(name) for name in cdi_names(spec, fact)},
         each=tuple(
             RereadMember(
-                {word: one(word) for word in words},
+                {word: item_facts(word) for word in words},
                 group is None or host in group.matched_members,
-                copy_related_facts(whens, one),
+                copy_related_facts(conditions, item_facts),
             )
-            for host, one in member_facts
+            for host, item_facts in member_facts
         ),
         spec=spec,
-        things=copy_related_facts(whens, fact),
+        things=copy_related_facts(conditions, fact),
         host=candidate.device,
-        unfit=_find_failed_recheck(spec, [one for _, one in member_facts] or [fact]),
+        unfit=_find_failed_recheck(spec, [item_facts for _, item_facts in member_facts] or [fact]),
     )
 
 

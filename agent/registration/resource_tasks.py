@@ -61,16 +61,16 @@ class _ResourceTask:
     is_retiring: the task ends after the kubelet has the last list.
     """
 
-    def __init__(self, way: RegistrationOptions) -> None:
-        self.options = way
+    def __init__(self, options: RegistrationOptions) -> None:
+        self.options = options
         self.is_retiring = False
         self.encoder = ListEncoder()
         self.changed = asyncio.Event()
         self.task: asyncio.Task[None] | None = None
 
-    def set_options(self, way: RegistrationOptions, *, leaving: bool) -> None:
+    def set_options(self, options: RegistrationOptions, *, is_retiring: bool) -> None:
         """Set the options and the end of the task. The task reads them."""
-        self.options, self.is_retiring = way, leaving
+        self.options, self.is_retiring = options, is_retiring
         self.changed.set()
 
 
@@ -142,7 +142,7 @@ class ResourceTasks:
     def keep(self, options_by_name: Mapping[str, RegistrationOptions]) -> None:
         """Set the options of the existing tasks. A retiring resource stays."""
         for name in options_by_name.keys() & self._resources.keys():
-            self._resources[name].set_options(options_by_name[name], leaving=False)
+            self._resources[name].set_options(options_by_name[name], is_retiring=False)
 
     def retire(self, name: str) -> None:
         """End a resource after the kubelet has the last list, unless `keep` is called before."""
@@ -150,7 +150,7 @@ class ResourceTasks:
         if resource is None:
             self._on_retired(name)
         else:
-            resource.set_options(resource.options, leaving=True)
+            resource.set_options(resource.options, is_retiring=True)
 
     async def _run_resource(self, name: str, resource: _ResourceTask) -> None:
         """Keep one resource registered until it has retired."""

@@ -50,7 +50,9 @@ class Client:
         self.reading = asyncio.Event()
         if reading:
             self.reading.set()
-        self.task = asyncio.create_task(peer.lists(lambda message, _size: self.lists.append(message), self.reading))
+        self.task = asyncio.create_task(
+            peer.receive_lists(lambda message, _size: self.lists.append(message), self.reading)
+        )
 
     async def close(self) -> None:
         self.task.cancel()
@@ -174,7 +176,7 @@ class Rig:
 
     def this_life(self) -> list[KubeletEvent]:
         """What happened since the kubelet that runs now, or ran last, began."""
-        begun = max((event.number for event in self.kubelet.events.of("bound")), default=0)
+        begun = max((event.number for event in self.kubelet.events.select("bound")), default=0)
         return self.kubelet.events[begun:]
 
     async def allocatable(self, resource: str, number: int) -> None:

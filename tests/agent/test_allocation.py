@@ -176,7 +176,7 @@ async def test_gone_is_told_before_it_is_refused(node):  # 59
 async def test_gone_is_told_before_it_is_refused_whatever_was_told_just_before(node):  # 59, 32
     for name in ("foo3", "foo4", "foo5"):
         node.plug(name)
-        await node.until(lambda: name in node.kubelet.lists.of(FOO)[-1].healthy)  # noqa: B023
+        await node.until(lambda: name in node.kubelet.lists.select(FOO)[-1].healthy)  # noqa: B023
     unseen(node.running)
     node.unplug("foo0")
     with pytest.raises(GrantRefusedError, match="foo0"):

@@ -47,7 +47,7 @@ async def serving(node):
 
 def healthy(node, since, resource=NIC):
     """The IDs that the kubelet was told are Healthy, in any list of the resource after the first `since`."""
-    lists = node.kubelet.lists.of(resource)[since:]
+    lists = node.kubelet.lists.select(resource)[since:]
     return {device.id for list_ in lists for device in list_.devices if device.health == "Healthy"}
 
 
@@ -63,7 +63,7 @@ async def test_after_a_restart_exactly_one_pod_has_the_group(node, end, answers)
         await kubelet.allocate("vm1", "c", {DISK: 1})
         if end == "kill":  # what a kill at this moment leaves
             state = shutil.copytree(node.state, node.top / "left")
-    before = len(kubelet.lists.of(NIC))
+    before = len(kubelet.lists.select(NIC))
     async with node.agent(state=state) as agent:
         await node.until(lambda: kubelet.healthy(NIC) == {ALONE})
         if answers == "late":
@@ -100,7 +100,7 @@ async def test_a_process_that_is_killed_right_after_its_answer_leaves_the_group_
         await kubelet.allocate("vm1", "c", {DISK: 1})
         process.send(signal.SIGKILL)
         await process.ended()
-    before = len(kubelet.lists.of(NIC))
+    before = len(kubelet.lists.select(NIC))
     async with running(node):
         await node.until(lambda: kubelet.healthy(NIC) == {ALONE})
         assert healthy(node, before) == {ALONE}
@@ -223,7 +223,7 @@ async def test_what_is_drained_is_in_no_list_healthy_after_a_restart(node, end):
         await agent.drain(DrainSet(places={places["foo0"]: Drain("repair", 0.0)}))
         if end == "kill":
             state = shutil.copytree(node.state, node.top / "left")
-    before = len(node.kubelet.lists.of(FOO))
+    before = len(node.kubelet.lists.select(FOO))
     async with node.agent(state=state):
         await node.until(lambda: node.kubelet.healthy(FOO) == {"foo1"})
         assert healthy(node, before, FOO) == {"foo1"}

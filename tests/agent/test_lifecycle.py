@@ -89,8 +89,8 @@ async def test_reload_takes_out_what_nobody_holds(rig):  # 46
         rig.serve(BAR)
         await rig.reload(agent)
         await rig.until(lambda: rig.kubelet.streams(FOO) == 0)
-        assert rig.kubelet.lists.of(FOO)[-1].devices == ()
-        (ended,) = rig.kubelet.events.of("stream_ended")
+        assert rig.kubelet.lists.select(FOO)[-1].devices == ()
+        (ended,) = rig.kubelet.events.select("stream_ended")
         assert ended.detail["code"] == "OK"
         await rig.until(lambda: len(rig.sockets()) == 1)
         await rig.until(lambda: phases(agent) == {BAR: Phase.STREAMING})
@@ -108,7 +108,7 @@ async def test_reload_keeps_what_a_pod_holds_until_it_is_released(rig, released)
     async with rig.agent() as agent:
         await rig.streaming(FOO, BAR)
         await rig.kubelet.allocate("pod", "c", {FOO: 1})
-        (held,) = rig.kubelet.held(FOO)
+        (held,) = rig.kubelet.get_held_ids(FOO)
         rig.serve(BAR)
         await rig.reload(agent)
         await rig.until(lambda: rig.kubelet.capacity(FOO) == 1)
@@ -163,7 +163,7 @@ async def test_held_ids_survive_a_restart_without_their_hardware(rig, reachable)
     async with rig.agent():
         await rig.allocatable(FOO, 2)
         await rig.kubelet.allocate("pod", "c", {FOO: 1})
-        (held,) = rig.kubelet.held(FOO)
+        (held,) = rig.kubelet.get_held_ids(FOO)
     assert json.loads((rig.state / "state.json").read_text())["held"]
     rig.unplug(held)
     before = len(rig.kubelet.lists)

@@ -60,11 +60,11 @@ async def test_it_is_healthy_as_long_as_the_pod_has_it_and_then_not(node):
     async with node.rig.agent() as agent:
         await node.rig.allocatable(FOO, 1)
         await kubelet.allocate("pod", "c", {FOO: 1})
-        lists = len(kubelet.lists.of(FOO))
+        lists = len(kubelet.lists.select(FOO))
         node.go()
         await node.looked(agent)
         assert agent.tracker.look.in_pod_keys
-        assert len(kubelet.lists.of(FOO)) == lists
+        assert len(kubelet.lists.select(FOO)) == lists
         kubelet.remove_pod("pod")
         await node.rig.until(lambda: not kubelet.healthy(FOO))
         assert not agent.tracker.look.in_pod_keys
@@ -89,17 +89,17 @@ async def test_what_goes_while_it_is_looked_at_is_not_turned_down(node, monkeypa
         await kubelet.allocate("pod", "c", {FOO: 1})
         await agent.tracker.looked()
         (device,) = agent.registry.get_list(FOO).devices
-        lists = len(kubelet.lists.of(FOO))
+        lists = len(kubelet.lists.select(FOO))
         going.append(node.go)
         await agent.tracker.looked(DirtySet(keys=frozenset({device.key})))
         assert agent.tracker.look.in_pod_keys == {device.key}
         await node.looked(agent)
         assert agent.tracker.look.in_pod_keys == {device.key}
-        assert len(kubelet.lists.of(FOO)) == lists
+        assert len(kubelet.lists.select(FOO)) == lists
         node.come()
         await node.looked(agent)
         assert not agent.tracker.look.in_pod_keys
-        assert len(kubelet.lists.of(FOO)) == lists
+        assert len(kubelet.lists.select(FOO)) == lists
 
 
 async def test_back_before_the_pod_ends_nothing_is_told(node):
@@ -107,7 +107,7 @@ async def test_back_before_the_pod_ends_nothing_is_told(node):
     async with node.rig.agent() as agent:
         await node.rig.allocatable(FOO, 1)
         await kubelet.allocate("pod", "c", {FOO: 1})
-        lists = len(kubelet.lists.of(FOO))
+        lists = len(kubelet.lists.select(FOO))
         node.go()
         await node.looked(agent)
         node.come()
@@ -115,7 +115,7 @@ async def test_back_before_the_pod_ends_nothing_is_told(node):
         assert not agent.tracker.look.in_pod_keys
         kubelet.remove_pod("pod")
         await kubelet.allocate("other", "c", {FOO: 1})
-        assert len(kubelet.lists.of(FOO)) == lists
+        assert len(kubelet.lists.select(FOO)) == lists
 
 
 @pytest.mark.parametrize("pod_resources", [True, False])

@@ -32,14 +32,14 @@ async def test_a_name_appears_with_its_device_and_moves_with_it(rig, released):
     rig.new_kubelet(limits=Limits(watcher_poll=0.01, pod_resources_rate=1e6))
     await rig.kubelet.start()
     async with rig.agent() as agent:
-        await rig.until(lambda: rig.kubelet.events.of("pod_resources"))
+        await rig.until(lambda: rig.kubelet.events.select("pod_resources"))
         assert rig.registers() == 0
         card(rig, ONE, "m1")
         card(rig, TWO, "m1")
         agent.tracker.nudge()
         await rig.allocatable(M1, 2)
         await rig.kubelet.allocate("pod", "c", {M1: 1})
-        (kept,) = rig.kubelet.held(M1)
+        (kept,) = rig.kubelet.get_held_ids(M1)
         (free,) = {ONE, TWO} - {kept}
         for address in (ONE, TWO):
             card(rig, address, "m2")
@@ -107,7 +107,7 @@ async def test_a_new_name_is_registered_with_its_full_list(rig):
     await rig.kubelet.start()
     async with rig.agent():
         await rig.allocatable(FOO, 2)
-        assert len(rig.kubelet.lists.of(FOO)[0].devices) == 2
+        assert len(rig.kubelet.lists.select(FOO)[0].devices) == 2
 
 
 GATED = 'gate.driver = { "/proc/acme" = "on" }'
@@ -213,5 +213,5 @@ async def test_shares_of_distinct_devices_are_preferred(rig):
         await rig.allocatable(FOO, 4)
         options = await rig.kubelet.allocate("pod", "c", {FOO: 2})
         assert set(options.devices) == {"/dev/foo0", "/dev/foo1"}
-        wants = {event.resource: event.detail["preferred"] for event in rig.kubelet.events.of("registered")}
+        wants = {event.resource: event.detail["preferred"] for event in rig.kubelet.events.select("registered")}
         assert wants[FOO]

@@ -83,7 +83,7 @@ async def test_what_is_in_a_spec_and_what_a_container_gets(node):
             ],
         }
         options = await node.kubelet.allocate("pod", "c", {FOO: 1})
-        (id_,) = node.kubelet.held(FOO)
+        (id_,) = node.kubelet.get_held_ids(FOO)
         assert (options.devices, options.mounts) == ({}, {})
         assert options.envs == {"ALL": id_}
         assert options.annotations == {"example.com/ids": id_}
@@ -97,7 +97,7 @@ async def test_by_annotation(node):
     async with node.agent():
         await node.allocatable(FOO, 2)
         options = await node.kubelet.allocate("pod", "c", {FOO: 1})
-        (id_,) = node.kubelet.held(FOO)
+        (id_,) = node.kubelet.get_held_ids(FOO)
         assert options.cdi_devices == []
         assert options.annotations["cdi.k8s.io/device-agent_example.com_foo"] == f"{KIND}={id_}"
 
@@ -141,7 +141,7 @@ async def test_what_is_unplugged_keeps_its_name_until_it_leaves_the_list(node):
         await node.allocatable(FOO, 2)
         before = said(node)
         await node.kubelet.allocate("pod", "c", {FOO: 1})
-        (id_,) = node.kubelet.held(FOO)
+        (id_,) = node.kubelet.get_held_ids(FOO)
         node.unplug(id_)
         agent.tracker.nudge()
         await node.until(lambda: node.kubelet.unhealthy(FOO) == {id_})
@@ -195,7 +195,7 @@ async def test_an_entry_without_via_keeps_what_pods_may_start_again_with(node):
     async with node.agent() as agent:
         await node.allocatable(FOO, 2)
         await node.kubelet.allocate("pod", "c", {FOO: 1})
-        (id_,) = node.kubelet.held(FOO)
+        (id_,) = node.kubelet.get_held_ids(FOO)
         node.serve(entry(FOO, ONE, give=GIVE.replace('via    = "cdi"', "")))
         await node.reload(agent)
         await node.until(lambda: names(node) == [id_])

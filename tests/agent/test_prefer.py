@@ -21,7 +21,7 @@ async def test_the_kubelet_asks_where_something_is_preferred(rig):
     async with rig.agent():
         await rig.allocatable(CARD, 5)
         await rig.allocatable(PLAIN, 1)
-        wants = {event.resource: event.detail["preferred"] for event in rig.kubelet.events.of("registered")}
+        wants = {event.resource: event.detail["preferred"] for event in rig.kubelet.events.select("registered")}
         assert wants == {CARD: True, PLAIN: False}
         first = await rig.kubelet.allocate("p", "c", {CARD: 2})
         assert first.envs["CARDS"] == "0000:3b:02.0,0000:3b:03.0"

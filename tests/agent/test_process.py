@@ -32,7 +32,7 @@ async def test_stop_ends_streams_and_sockets(node, number):  # 47, 78
         process.send(number)
         assert await process.ended_soon() == 0
         await node.until(lambda: node.kubelet.events.count("stream_ended") == 2)
-        assert {event.detail["code"] for event in node.kubelet.events.of("stream_ended")} == {"OK"}
+        assert {event.detail["code"] for event in node.kubelet.events.select("stream_ended")} == {"OK"}
         assert node.sockets() == []
         assert node.registers() == 2
         assert process.said("STOPPING") == ["1"]
@@ -232,7 +232,7 @@ async def test_one_broken_file_keeps_no_other_from_being_served(node):  # squat/
     await node.kubelet.start()
     async with running(node) as process:
         await node.streaming(FOO, BAR)
-        assert {event.resource for event in node.kubelet.events.of("register")} == {FOO, BAR}
+        assert {event.resource for event in node.kubelet.events.select("register")} == {FOO, BAR}
         await node.until(lambda: process.said("READY"))
         process.send(signal.SIGTERM)
         assert await process.ended() == 0

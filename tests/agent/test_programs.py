@@ -235,7 +235,7 @@ async def test_its_environment_tells_of_the_device(rig, tmp_path):
     async with rig.agent():
         await rig.streaming(FOO)
         await rig.kubelet.allocate("pod", "c", {FOO: 1})
-        (id_,) = rig.kubelet.held(FOO)
+        (id_,) = rig.kubelet.get_held_ids(FOO)
         name, _, share = id_.partition("::")
         await rig.kubelet.start_container("pod", "c")
     said = dict(line.split("=", 1) for line in (tmp_path / "env").read_text().splitlines())
@@ -262,10 +262,10 @@ async def test_what_fails_keeps_the_container_from_starting(rig, script, more, s
     async with rig.agent():
         await rig.streaming(FOO)
         await rig.kubelet.allocate("pod", "c", {FOO: 1})
-        (id_,) = rig.kubelet.held(FOO)
+        (id_,) = rig.kubelet.get_held_ids(FOO)
         with pytest.raises(AllocationError, match=f"{FOO} {id_}: prestart.reset: {said}"):
             await rig.kubelet.start_container("pod", "c")
-        assert rig.kubelet.pods["pod"].active  # and the kubelet asks again
+        assert rig.kubelet.pods["pod"].is_active  # and the kubelet asks again
 
 
 async def test_a_clause_says_whether(rig, tmp_path):

@@ -145,7 +145,7 @@ async def test_both_signs_of_one_restart_in_either_order(rig):  # 12, 13
         new = rig.new_kubelet()
         await new.start(wipe=False)  # the old one lives on: its stream has to be ended by the agent
         await rig.streaming(FOO)
-        assert old.events.of("stream_ended")[0].detail["code"] == "OK"
+        assert old.events.select("stream_ended")[0].detail["code"] == "OK"
         await old.stop("kill")
         assert rig.registers() == 1
         await new.stop()
@@ -266,7 +266,7 @@ async def test_fresh_name_for_each_registration(rig, at_once):  # 16, 17
             rig.kubelet.cancel_stream(FOO)
             await rig.until(lambda number=number: rig.registers() == number)
             await rig.streaming(FOO)
-        names = [event.detail["endpoint"] for event in rig.kubelet.events.of("register")]
+        names = [event.detail["endpoint"] for event in rig.kubelet.events.select("register")]
         assert len(set(names)) == len(names) == 7
         assert rig.sockets() == [names[-1]]
 
@@ -295,7 +295,7 @@ async def test_register_has_more_time_than_the_kubelet_takes(rig):  # 3
     await rig.kubelet.start()
     async with rig.agent():
         await rig.streaming(FOO)
-    (event,) = rig.kubelet.events.of("register")
+    (event,) = rig.kubelet.events.select("register")
     assert 12.0 <= event.detail["timeout"] <= 15.0
 
 
@@ -356,7 +356,7 @@ async def test_connection_closed_inside_register(rig, at_once):  # kubevirt/devi
     await rig.kubelet.start()
     async with rig.agent():
         await rig.streaming(FOO)
-        names = [event.detail["endpoint"] for event in rig.kubelet.events.of("register")]
+        names = [event.detail["endpoint"] for event in rig.kubelet.events.select("register")]
         assert len(names) == len(set(names)) == 6
 
 
@@ -528,8 +528,8 @@ async def test_register_says_what_the_endpoint_says(rig):  # 1, 5, 20, 76
     async with rig.agent():
         await rig.streaming(FOO)
         (socket,) = rig.sockets()
-    (asked,) = rig.kubelet.events.of("register")
-    (answered,) = rig.kubelet.events.of("registered")
+    (asked,) = rig.kubelet.events.select("register")
+    (answered,) = rig.kubelet.events.select("registered")
     assert asked.detail["version"] == "v1beta1"
     assert asked.detail["endpoint"] == socket
     assert asked.resource == FOO
@@ -547,7 +547,7 @@ async def test_resource_name_that_kubelets_refuse_is_never_registered(rig):  # 6
     await rig.kubelet.start()
     async with rig.agent(invalid=True):
         await rig.streaming(FOO)
-        assert {event.resource for event in rig.kubelet.events.of("register")} == {FOO}
+        assert {event.resource for event in rig.kubelet.events.select("register")} == {FOO}
 
 
 async def test_name_without_devices_is_registered_and_empty(rig):  # 29
@@ -556,7 +556,7 @@ async def test_name_without_devices_is_registered_and_empty(rig):  # 29
     async with rig.agent():
         await rig.streaming(FOO)
         assert rig.kubelet.capacity(FOO) == 0
-        assert rig.kubelet.known(FOO)
+        assert rig.kubelet.is_known(FOO)
         rig.plug("foo0")
         await rig.allocatable(FOO, 1)
 

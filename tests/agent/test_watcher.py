@@ -31,9 +31,9 @@ async def test_one_way_only(watched, both_loops):  # 89, 90
         assert watched.registers() == 0
         assert watched.sockets() == []
         assert len(watched.sockets(watched.watched)) == 1
-        (info,) = watched.kubelet.events.of("plugin_info")
+        (info,) = watched.kubelet.events.select("plugin_info")
         assert (info.resource, info.detail["type"], info.detail["versions"]) == (FOO, "DevicePlugin", ["v1beta1"])
-        (registered,) = watched.kubelet.events.of("registered")
+        (registered,) = watched.kubelet.events.select("registered")
         assert os.path.dirname(registered.detail["socket"]) == str(watched.watched)
     assert watched.sockets(watched.watched) == []  # 94
     await watched.until(lambda: watched.kubelet.events.count("plugin_gone"))
@@ -46,7 +46,7 @@ async def test_both_ways_side_by_side(watched):  # 89
     async with watched.agent():
         await watched.streaming(FOO, BAR)
         assert (watched.registers(FOO), watched.registers(BAR)) == (0, 1)
-        assert [event.resource for event in watched.kubelet.events.of("plugin_info")] == [FOO]
+        assert [event.resource for event in watched.kubelet.events.select("plugin_info")] == [FOO]
 
 
 async def test_socket_appears_by_rename_and_listens(watched, monkeypatch):  # 91
@@ -83,9 +83,9 @@ async def test_refused_twice_then_accepted(watched, at_once, caplog):  # 92
     await watched.kubelet.start()
     async with watched.agent():
         await watched.allocatable(FOO, 1)
-        told = [event.detail["registered"] for event in watched.kubelet.events.of("plugin_notified")]
+        told = [event.detail["registered"] for event in watched.kubelet.events.select("plugin_notified")]
         assert told == [False, False, True]
-        paths = [event.detail["path"] for event in watched.kubelet.events.of("plugin_info")]
+        paths = [event.detail["path"] for event in watched.kubelet.events.select("plugin_info")]
         assert len(set(paths)) == 3  # made anew each time
         assert len(watched.sockets(watched.watched)) == 1
     assert sum("no room for it" in record.getMessage() for record in caplog.records) == 1

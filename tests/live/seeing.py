@@ -16,13 +16,13 @@ def said(told: ReceivedList | None) -> dict[str, str]:
 
 def last(kubelet: KubeletRestarts, resource: str) -> dict[str, str]:
     """The last list of a resource."""
-    lists = kubelet.lists.of(resource)
+    lists = kubelet.lists.select(resource)
     return said(lists[-1] if lists else None)
 
 
 def story(kubelet: KubeletRestarts, resource: str) -> list[dict[str, str]]:
     """All lists of a resource."""
-    return [said(told) for told in kubelet.lists.of(resource)]
+    return [said(told) for told in kubelet.lists.select(resource)]
 
 
 def moments(kubelet: KubeletRestarts) -> Iterator[dict[str, dict[str, str]]]:

@@ -246,8 +246,8 @@ class Chaos:
 
     def _held(self, name):
         """Ids that pods have; the kubelet forgets those of a pod that is gone only when it is asked something."""
-        pods = {name for name, pod in self.rig.kubelet.pods.items() if pod.active}
-        return {each for each, (pod, _) in self.rig.kubelet.held(name).items() if pod in pods}
+        pods = {name for name, pod in self.rig.kubelet.pods.items() if pod.is_active}
+        return {each for each, (pod, _) in self.rig.kubelet.get_held_ids(name).items() if pod in pods}
 
     def _expected(self):
         """Healthy ids of each resource: what a pod has elsewhere, or had under ids of another form, is not there."""
@@ -331,7 +331,7 @@ class Chaos:
             self.pods += 1
             pod = f"rest{self.pods}"
             options = await kubelet.allocate(pod, "c", {entry.name: 1})
-            (each,) = [each for each, holder in kubelet.held(entry.name).items() if holder[0] == pod]
+            (each,) = [each for each, holder in kubelet.get_held_ids(entry.name).items() if holder[0] == pod]
             if entry.name in DRIVERS:
                 assert options.envs == {"CARDS": base(each)}
             else:

@@ -359,7 +359,7 @@ async def test_numa_nodes_are_told_if_all_devices_have_one(rig):
     rig.new_kubelet(numa_nodes=(0, 1))
     async with rig.kubelet, rig.agent() as agent:
         await rig.streaming(NET, VFIO)
-        nodes = lambda name: [device.nodes for device in rig.kubelet.lists.of(name)[-1].devices]
+        nodes = lambda name: [device.nodes for device in rig.kubelet.lists.select(name)[-1].devices]
         assert (nodes(NET), nodes(VFIO)) == ([(0,), (1,)], [()])
         rig.tree.file(f"{card}/numa_node", "-1\n")
         agent.tracker.nudge(kernel_event(card, "pci"))
@@ -459,7 +459,7 @@ async def test_another_stick_in_the_same_port_is_another_device(rig, soon):
         # Its number is that which the container of the pod may use: until this is gone no other gets it.
         await rig.until(lambda: last(rig.kubelet, SERIAL) == {"S1": UNHEALTHY})
         assert [one.reason for one in agent.tracker.assembly.unlisted] == [f"a pod holds it as {SERIAL} S1"]
-        assert rig.kubelet.held(SERIAL) == {"S1": ("p", "c")}
+        assert rig.kubelet.get_held_ids(SERIAL) == {"S1": ("p", "c")}
         rig.kubelet.remove_pod("p")
         await rig.until(lambda: last(rig.kubelet, SERIAL) == {"S1": UNHEALTHY, "S2": HEALTHY})
 

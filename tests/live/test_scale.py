@@ -88,12 +88,12 @@ async def test_60000_replicas_are_one_message_that_the_kubelet_takes(rig):
     rig.plug("foo0")
     async with rig.kubelet, rig.agent():
         await rig.streaming(FOO)
-        (only,) = rig.kubelet.lists.of(FOO)
+        (only,) = rig.kubelet.lists.select(FOO)
         assert len(only.ids) == 60_000
         assert only.size < LIMIT
         rig.unplug("foo0")
         await rig.until(lambda: len(rig.kubelet.unhealthy(FOO)) == 60_000)
-        assert rig.kubelet.lists.of(FOO)[-1].size < LIMIT  # Unhealthy is the longer word
+        assert rig.kubelet.lists.select(FOO)[-1].size < LIMIT  # Unhealthy is the longer word
 
 
 async def test_a_list_that_outgrows_the_message_is_cut_and_the_rest_says_why(rig):
@@ -101,7 +101,7 @@ async def test_a_list_that_outgrows_the_message_is_cut_and_the_rest_says_why(rig
     rig.plug("foo0", f"foo1{'x' * 50}")  # 60,000 ids as long as these are 5 MB
     async with rig.kubelet, rig.agent() as agent:
         await rig.streaming(FOO)
-        (only,) = rig.kubelet.lists.of(FOO)
+        (only,) = rig.kubelet.lists.select(FOO)
         assert only.size < LIMIT
         assert len(only.ids) == 60_000
         (unlisted,) = agent.tracker.assembly.unlisted

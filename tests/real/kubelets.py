@@ -119,13 +119,13 @@ class Simulated(Kubelet, Looking):
 
     @property
     def open_streams(self) -> int:
-        clients = self._life.clients if self._life else None
-        return sum(client.streaming for client in clients.open) if clients else 0
+        clients = self._process.clients if self._process else None
+        return sum(client.is_streaming for client in clients.open) if clients else 0
 
     async def view(self) -> View:
-        if self._life is None:
+        if self._process is None:
             return {}
-        table, taken = self._life.table, self._life.admission.holdings.taken
+        table, taken = self._process.table, self._process.admission.pod_devices.allocated
         return {
             name: Seen(
                 frozenset(table.healthy.get(name, ())),
@@ -141,9 +141,9 @@ class Simulated(Kubelet, Looking):
             await self.allocate(pod, container["name"], container["resources"], init=True)
         for container in named("c", wants):
             await self.allocate(pod, container["name"], container["resources"])
-        holdings = self._life.admission.holdings
+        holdings = self._process.admission.pod_devices
         return {
-            name: {held.resource: set(held.ids) for held in holdings.of(pod, name)}
+            name: {held.resource: set(held.ids) for held in holdings.find_entries(pod, name)}
             for name in self.pods[pod].containers
         }
 

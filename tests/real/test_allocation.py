@@ -87,7 +87,7 @@ async def test_55_init_and_app_containers_take_the_same_devices(served):
     both = [await served.kubelet.begin("p", container) for container in ("i0", "c0")]
     assert both[0].envs == both[1].envs
     assert both[0].devices.items() < both[1].devices.items()
-    asked = list(served.kubelet.events.of("allocate", FOO))
+    asked = list(served.kubelet.events.select("allocate", FOO))
     assert len(asked) == 3
 
 

@@ -172,7 +172,7 @@ async def test_message_above_4_mib(kubelet, plugin):
     await kubelet.until(lambda: kubelet.allocatable(FOO) == 1000)
     one.set(*devices(*(f"{number:0{size}}" for number in range(1024))))
     await kubelet.until(lambda: kubelet.allocatable(FOO) == 0)
-    (ended,) = kubelet.events.of("stream_ended")
+    (ended,) = kubelet.events.select("stream_ended")
     assert re.search(r"received message larger than max \(\d+ vs. 4194304\)", str(ended))
 
 
@@ -182,7 +182,7 @@ async def test_start_removes_sockets_and_nothing_else(node, plugin):
     await plugin(kubelet, devices("a"))
     below = await plugin(kubelet, devices("b"), resource=BAR, name="sub/b.sock", registered=False)
     await below.register(endpoint="sub/b.sock")
-    await kubelet.until(lambda: kubelet.events.of("list", FOO) and kubelet.events.of("list", BAR))
+    await kubelet.until(lambda: kubelet.events.select("list", FOO) and kubelet.events.select("list", BAR))
     (node.dp / "file").touch()
     await kubelet.down()
     assert "kubelet.sock" in os.listdir(node.dp)

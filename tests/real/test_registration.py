@@ -131,7 +131,7 @@ async def test_08_kubelet_begins_between_our_look_and_our_call(served, monkeypat
         await ready(served, FOO, BAR)
         await served.allocatable(FOO, 2)
         assert served.registers() == 2
-        assert served.kubelet.events.of("register_refused") == []
+        assert served.kubelet.events.select("register_refused") == []
 
 
 @pytest.mark.parametrize("kind", HEAVY)
@@ -145,7 +145,7 @@ async def test_08_hundred_resources_are_registered_again(node, kill):
             assert node.registers() == 100  # 13: one each
             await node.kubelet.again(kill=kill)
         await all_ready(node)
-        assert node.kubelet.events.of("register_refused") == []
+        assert node.kubelet.events.select("register_refused") == []
         assert len(node.sockets()) == 100
 
 
@@ -335,7 +335,7 @@ async def test_46_resource_taken_out_is_gone_at_once(served):
         await served.until(lambda: served.kubelet.streams(FOO) == 0 and served.kubelet.capacity(FOO) == 0)
         await served.until(lambda: len(served.sockets()) == 1)
         await served.kubelet.sees(FOO, (), ())
-        lists = list(served.kubelet.events.of("list", FOO))
+        lists = list(served.kubelet.events.select("list", FOO))
         assert (lists[-1].detail.get("totalCount", 0), served.kubelet.streams(BAR)) == (0, 1)
         with pytest.raises(PodRefused, match="no healthy devices present"):
             await served.kubelet.admit("p", {FOO: 1})
@@ -372,7 +372,7 @@ async def test_47_78_stop_closes_the_kubelets_connections(served):
             process.send(signal.SIGTERM)
             assert await process.ended() == 0
         await served.until(lambda number=number: served.kubelet.events.count("stream_ended") == 2 * number)
-        assert all(event.detail["error"] == "EOF" for event in served.kubelet.events.of("stream_ended"))
+        assert all(event.detail["error"] == "EOF" for event in served.kubelet.events.select("stream_ended"))
         await served.until(lambda number=number: served.kubelet.events.count("disconnected") == 2 * number)
         assert served.sockets() == []
         assert (served.kubelet.capacity(FOO), served.kubelet.allocatable(FOO)) == (2, 0)

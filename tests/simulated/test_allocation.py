@@ -26,7 +26,7 @@ async def test_one_call_with_one_container_request(serving):
     (ids,) = foo.allocated
     assert len(ids) == 2
     assert options.envs == {"IDS": ",".join(sorted(ids))}
-    assert kubelet.held(FOO) == dict.fromkeys(ids, ("p", "c"))
+    assert kubelet.get_held_ids(FOO) == dict.fromkeys(ids, ("p", "c"))
 
 
 async def test_the_order_of_ids_is_chance_and_the_same_for_a_seed(started, plugin):
@@ -70,7 +70,7 @@ async def test_a_plugins_error_is_in_the_message_and_final(serving):
     with pytest.raises(PodRefused, match="rpc error: code = FailedPrecondition desc = a: unplugged"):
         await kubelet.allocate("p", "c", {FOO: 1})
     foo.failure = None
-    assert kubelet.taken(FOO) == set()
+    assert kubelet.get_allocated_ids(FOO) == set()
     await kubelet.allocate("q", "c", {FOO: 1})
 
 
@@ -79,8 +79,8 @@ async def test_an_empty_answer_leaks_until_a_pod_is_collected(serving):
     good, foo.answer = foo.answer, lambda ids: []
     with pytest.raises(PodRefused, match="no containers return in allocation response"):
         await kubelet.allocate("p", "c", {FOO: 1})
-    assert len(kubelet.taken(FOO)) == 1
-    assert not kubelet.held(FOO)
+    assert len(kubelet.get_allocated_ids(FOO)) == 1
+    assert not kubelet.get_held_ids(FOO)
     foo.answer = good
     await kubelet.allocate("q", "c", {FOO: 1})
     with pytest.raises(PodRefused, match="Available: 0"):
@@ -131,7 +131,7 @@ async def test_after_the_grace_a_container_restart_fails(started, plugin):
     await kubelet.until(lambda: kubelet.lists)
     await kubelet.allocate("p", "c", {FOO: 1})
     foo.end_streams()
-    await kubelet.until(lambda: kubelet.events.of("disconnected"))
+    await kubelet.until(lambda: kubelet.events.select("disconnected"))
     now[0] = 290
     await kubelet.start_container("p", "c")
     now[0] = 305
@@ -222,7 +222,7 @@ async def test_pre_start_runs_at_each_start_with_30_seconds(serving):
     foo.failure = GRPCError(Status.INTERNAL, "no")
     with pytest.raises(AllocationError, match="PreStartContainer rpc failed"):
         await kubelet.start_container("p", "c")
-    assert kubelet.pods["p"].active
+    assert kubelet.pods["p"].is_active
 
 
 async def test_after_a_kubelet_restart_pre_start_is_not_known(serving):

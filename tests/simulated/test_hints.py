@@ -4,7 +4,7 @@ import pytest
 
 from agent.kubelet.simulated.device_table import ListedDevice
 from agent.kubelet.simulated.errors import KubeletCrashed, PodRefused
-from agent.kubelet.simulated.hints import Hint, best, hints
+from agent.kubelet.simulated.hints import Hint, compute_hints, merge_hints
 from tests.simulated.tiny_plugin import device
 
 FOO = "example.com/foo"
@@ -15,7 +15,7 @@ def listed(**nodes):
 
 
 def of(devices, wanted, numa_nodes=(0, 1)):
-    return [(sorted(h.nodes), h.preferred) for h in hints(devices, devices.keys(), (), wanted, numa_nodes)]
+    return [(sorted(h.nodes), h.preferred) for h in compute_hints(devices, devices.keys(), (), wanted, numa_nodes)]
 
 
 def test_one_of_two_nodes():
@@ -39,11 +39,11 @@ def test_devices_without_topology_are_invisible():
 def test_merging():
     two = [Hint(frozenset({0}), True), Hint(frozenset({1}), True), Hint(frozenset({0, 1}), False)]
     one = [Hint(frozenset({1}), True), Hint(frozenset({0, 1}), False)]
-    assert best({"a": two, "b": one}, (0, 1), "restricted") == Hint(frozenset({1}), True)
-    assert best({"a": two, "b": []}, (0, 1), "restricted").preferred is False
-    assert best({"a": two, "b": None}, (0, 1), "restricted").preferred is True
-    assert best({}, (0, 1), "restricted") == Hint(None, True)
-    assert best({"a": [Hint(frozenset({0, 1}), True)]}, (0, 1), "single-numa-node").preferred is False
+    assert merge_hints({"a": two, "b": one}, (0, 1), "restricted") == Hint(frozenset({1}), True)
+    assert merge_hints({"a": two, "b": []}, (0, 1), "restricted").preferred is False
+    assert merge_hints({"a": two, "b": None}, (0, 1), "restricted").preferred is True
+    assert merge_hints({}, (0, 1), "restricted") == Hint(None, True)
+    assert merge_hints({"a": [Hint(frozenset({0, 1}), True)]}, (0, 1), "single-numa-node").preferred is False
 
 
 @pytest.fixture

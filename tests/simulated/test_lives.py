@@ -54,7 +54,7 @@ async def test_a_start_that_wipes_nothing(started, plugin):
 async def test_the_socket_is_there_before_it_listens(make_kubelet):
     kubelet = make_kubelet()
     starting = asyncio.create_task(kubelet.start(listen_after=0.3))
-    await kubelet.until(lambda: kubelet.events.of("bound"))
+    await kubelet.until(lambda: kubelet.events.select("bound"))
     assert there(kubelet.socket)
     with pytest.raises(ConnectionRefusedError):
         await asyncio.open_unix_connection(kubelet.socket)
@@ -103,9 +103,9 @@ async def test_a_restart_knows_the_resource_without_devices(started, plugin):
     await kubelet.until(lambda: kubelet.allocatable(FOO) == 1)
     await kubelet.allocate("p", "c", {FOO: 1})
     await kubelet.restart(kind="kill")
-    assert kubelet.known(FOO)
+    assert kubelet.is_known(FOO)
     assert (kubelet.capacity(FOO), kubelet.allocatable(FOO)) == (0, 0)
-    assert kubelet.held(FOO) == {"a": ("p", "c")}
+    assert kubelet.get_held_ids(FOO) == {"a": ("p", "c")}
     await (await plugin(kubelet, devices=[device("a")])).register()
     await kubelet.until(lambda: kubelet.allocatable(FOO) == 1)
     await foo.close()

@@ -10,7 +10,7 @@ from grpclib.const import Status
 
 from agent.core.struct import replace
 from agent.kubelet.messages import v1
-from agent.kubelet.simulated.pod_resources import Bucket
+from agent.kubelet.simulated.pod_resources import TokenBucket
 from tests.simulated.conftest import SHORT
 from tests.simulated.tiny_plugin import device
 
@@ -54,7 +54,7 @@ async def test_one_entry_for_each_device_and_node(serving):
     assert entries(container.devices) == [(FOO, ("a",), (0,)), (FOO, ("a",), (1,)), (FOO, ("c",), (1,))]
     kubelet.remove_pod("ns/p")
     assert (await service.list(v1.ListPodResourcesRequest())).pod_resources == []
-    assert kubelet.held(FOO) == {}
+    assert kubelet.get_held_ids(FOO) == {}
 
 
 async def test_allocatable_is_what_is_healthy(serving):
@@ -85,7 +85,7 @@ async def test_the_rate_is_limited(serving):
 
 def test_a_bucket_of_ten_at_a_hundred_a_second():
     now = [0.0]
-    bucket = Bucket(100, 10, lambda: now[0])
+    bucket = TokenBucket(100, 10, lambda: now[0])
     for _ in range(10):
         bucket.take()
     with pytest.raises(GRPCError):

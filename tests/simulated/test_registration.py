@@ -8,7 +8,7 @@ from grpclib.const import Status
 from grpclib.exceptions import StreamTerminatedError
 
 from agent.core.struct import replace
-from agent.kubelet.simulated.resource_name import accepted
+from agent.kubelet.simulated.resource_name import is_accepted
 from tests.simulated.conftest import SHORT
 from tests.simulated.tiny_plugin import TinyPlugin, device
 
@@ -44,9 +44,9 @@ async def test_options_of_the_request_are_ignored(started, plugin):
     kubelet = await started()
     foo = await plugin(kubelet, pre_start_required=True)
     await foo.register()
-    (event,) = kubelet.events.of("registered")
+    (event,) = kubelet.events.select("registered")
     assert event.detail["pre_start"] is True
-    (asked,) = kubelet.events.of("register")
+    (asked,) = kubelet.events.select("register")
     assert asked.detail["pre_start"] is False
 
 
@@ -62,12 +62,12 @@ async def test_refusals_are_unknown_with_a_text(started, version, resource, text
     with pytest.raises(GRPCError) as error:
         await TinyPlugin(kubelet, resource).register(version=version)
     assert (error.value.status, error.value.message) == (Status.UNKNOWN, text)
-    assert kubelet.events.of("register_refused")[0].detail["text"] == text
+    assert kubelet.events.select("register_refused")[0].detail["text"] == text
 
 
 @pytest.mark.parametrize("name", ["example.com/foo_bar.baz-1", "example.com/FOO", "nodot/x", f"{'a' * 63}.x/y"])
 def test_names_that_are_accepted(name):
-    assert accepted(name)
+    assert is_accepted(name)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_names_that_are_accepted(name):
     ],
 )
 def test_names_that_are_refused(name):
-    assert not accepted(name)
+    assert not is_accepted(name)
 
 
 async def test_a_socket_that_never_listens_fails_after_the_dial_limit(started):
@@ -96,7 +96,7 @@ async def test_a_socket_that_never_listens_fails_after_the_dial_limit(started):
     with pytest.raises(GRPCError) as error:
         await TinyPlugin(kubelet).register()
     assert error.value.message == "failed to dial device plugin: context deadline exceeded"
-    assert not kubelet.known(FOO)
+    assert not kubelet.is_known(FOO)
 
 
 async def test_a_listener_that_does_not_speak_is_no_connection(started, tmp_path):
@@ -115,7 +115,7 @@ async def test_a_listener_that_does_not_speak_is_no_connection(started, tmp_path
 async def test_a_late_server_is_found_by_the_back_off(started, plugin):
     kubelet = await started()
     registering = asyncio.create_task(TinyPlugin(kubelet).register())
-    await kubelet.until(lambda: kubelet.events.of("register"))
+    await kubelet.until(lambda: kubelet.events.select("register"))
     await plugin(kubelet, devices=[device("a")])
     await registering
     await kubelet.until(lambda: kubelet.allocatable(FOO) == 1)
@@ -129,7 +129,7 @@ async def test_failing_options_are_asked_once_and_end_the_registration(started, 
         await foo.register()
     assert error.value.message == "failed to get device plugin options: rpc error: code = Internal desc = no"
     assert len(foo.server.headers) == 1
-    assert not kubelet.known(FOO)
+    assert not kubelet.is_known(FOO)
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ async def test_whether_the_dial_outlives_the_caller(started, plugin, release, go
         await kubelet.until(lambda: kubelet.allocatable(FOO) == 1)
     else:
         with pytest.raises(TimeoutError):
-            await kubelet.until(lambda: kubelet.known(FOO), timeout=0.6)
+            await kubelet.until(lambda: kubelet.is_known(FOO), timeout=0.6)
 
 
 async def test_refuse_and_hang_on_demand(started, plugin):

@@ -25,7 +25,7 @@ async def test_every_message_is_the_whole_list(started, plugin):
     foo = await registered(kubelet, plugin, device("a"), device("b"))
     foo.set(device("b"), device("c"))
     await kubelet.until(lambda: kubelet.healthy(FOO) == {"b", "c"})
-    assert [seen.ids for seen in kubelet.lists.of(FOO)] == [{"a", "b"}, {"b", "c"}]
+    assert [seen.ids for seen in kubelet.lists.select(FOO)] == [{"a", "b"}, {"b", "c"}]
     assert kubelet.lists[0].at <= kubelet.lists[1].at
 
 
@@ -41,7 +41,7 @@ async def test_an_empty_list_is_a_resource_without_devices(started, plugin):
     foo = await registered(kubelet, plugin, device("a"))
     foo.set()
     await kubelet.until(lambda: kubelet.capacity(FOO) == 0)
-    assert kubelet.known(FOO)
+    assert kubelet.is_known(FOO)
 
 
 async def test_only_healthy_is_healthy(started, plugin):
@@ -64,9 +64,9 @@ async def test_no_message_no_resource(started, plugin):
     foo = await plugin(kubelet)
     foo.ending.set()
     await foo.register()
-    await kubelet.until(lambda: kubelet.events.of("disconnected"))
+    await kubelet.until(lambda: kubelet.events.select("disconnected"))
     assert kubelet.capacity(FOO) == 0
-    assert not kubelet.known(FOO)
+    assert not kubelet.is_known(FOO)
 
 
 @pytest.mark.parametrize("how", ["end", "cancel", "die"])
@@ -79,7 +79,7 @@ async def test_the_end_of_a_stream_makes_all_unhealthy_and_is_not_retried(starte
         kubelet.cancel_stream(FOO)
     else:
         await foo.close()
-    await kubelet.until(lambda: kubelet.events.of("disconnected"))
+    await kubelet.until(lambda: kubelet.events.select("disconnected"))
     assert (kubelet.capacity(FOO), kubelet.allocatable(FOO), kubelet.streams(FOO)) == (1, 0, 0)
     assert kubelet.connections() == 0
     if how != "die":
@@ -92,12 +92,12 @@ async def test_after_the_grace_the_resource_is_forgotten_but_its_key_stays(start
     kubelet = await started(clock=lambda: now[0])
     foo = await registered(kubelet, plugin, device("a"))
     foo.end_streams()
-    await kubelet.until(lambda: kubelet.events.of("disconnected"))
+    await kubelet.until(lambda: kubelet.events.select("disconnected"))
     now[0] = 300
     assert kubelet.capacity(FOO) == 1
     now[0] = 301
     assert kubelet.status().capacity == {FOO: 0}
-    assert not kubelet.known(FOO)
+    assert not kubelet.is_known(FOO)
     foo.ending.clear()
     await foo.register()
     await kubelet.until(lambda: kubelet.allocatable(FOO) == 1)
@@ -109,7 +109,7 @@ async def test_a_message_above_4_mib_ends_the_stream(started, plugin):
     foo = await registered(kubelet, plugin, *(device(f"{i:0{size - 20}}") for i in range(1000)))
     assert kubelet.lists[0].size < RECEIVE_LIMIT
     foo.set(*(device(f"{i:0{size}}") for i in range(1024)))
-    (event,) = await kubelet.until(lambda: kubelet.events.of("stream_ended"))
+    (event,) = await kubelet.until(lambda: kubelet.events.select("stream_ended"))
     assert event.detail["code"] == "ResourceExhausted"
     assert event.detail["text"].endswith(f"vs. {RECEIVE_LIMIT})")
     assert kubelet.allocatable(FOO) == 0
@@ -170,7 +170,7 @@ async def test_1_37_refuses_a_socket_that_is_connected(started, plugin):
     assert kubelet.allocatable(FOO) == 1
     # The refusal dropped the live client from the table: its end goes unnoticed, the socket stays taken.
     foo.end_streams()
-    await kubelet.until(lambda: kubelet.events.of("stream_ended"))
+    await kubelet.until(lambda: kubelet.events.select("stream_ended"))
     assert kubelet.allocatable(FOO) == 1
     with pytest.raises(GRPCError, match="already connected"):
         await foo.register()
@@ -183,7 +183,7 @@ async def test_1_37_keeps_both_and_the_newest_wins(started, plugin):
     await kubelet.allocate("p", "c", {FOO: 1})
     assert (len(old.allocated), len(new.allocated)) == (0, 1)
     new.end_streams()
-    await kubelet.until(lambda: kubelet.events.of("disconnected"))
+    await kubelet.until(lambda: kubelet.events.select("disconnected"))
     assert kubelet.allocatable(FOO) == 1
     kubelet.remove_pod("p")
     await kubelet.allocate("q", "c", {FOO: 1})

@@ -60,7 +60,7 @@ async def test_dot_names_and_other_files_are_passed_over(watching, plugin):
         await kubelet.until(lambda: foo.server.headers, timeout=0.1)
     os.rename(foo.path, beside(foo, "foo.sock"))
     await kubelet.until(lambda: kubelet.allocatable(FOO) == 1)
-    assert not kubelet.events.of("plugin_refused")
+    assert not kubelet.events.select("plugin_refused")
 
 
 async def test_authority_is_the_encoded_path_on_these_calls(watching, plugin):
@@ -114,4 +114,4 @@ async def test_a_failed_registration_is_tried_again_since_1_36(watching, plugin,
         await kubelet.until(lambda: kubelet.allocatable(FOO) == 1)
     else:
         with pytest.raises(TimeoutError):
-            await kubelet.until(lambda: kubelet.known(FOO), timeout=0.3)
+            await kubelet.until(lambda: kubelet.is_known(FOO), timeout=0.3)

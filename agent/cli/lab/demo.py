@@ -105,7 +105,7 @@ class Demo:
     async def _start_kubelet(self) -> AsyncIterator[str]:
         lab = self._lab
         await lab.kubelet.start()
-        start = lab.kubelet.events.of("listening")[-1].at
+        start = lab.kubelet.events.select("listening")[-1].at
         try:
             await lab.kubelet.until(lab.is_listed, DEADLINE)
         except TimeoutError:
@@ -113,7 +113,7 @@ class Demo:
             raise DemoStepError("every resource listed once", f"not {', '.join(missing)}") from None
         yield f"{_format_clock(start)}  kubelet.sock appears"
         for event in sorted(
-            (lab.kubelet.events.of("list", name)[0] for name in lab.resource_names), key=lambda event: event.at
+            (lab.kubelet.events.select("list", name)[0] for name in lab.resource_names), key=lambda event: event.at
         ):
             count = len(lab.kubelet.healthy(event.resource))
             after = f"+{(event.at - start) * 1000:.0f} ms"
@@ -124,7 +124,7 @@ class Demo:
         lab = self._lab
         resource = self._choose_resource()
         pod = await lab.allocate(resource, 1)
-        holders = {holder for holder, _ in lab.kubelet.held(resource).values()}
+        holders = {holder for holder, _ in lab.kubelet.get_held_ids(resource).values()}
         if len(pod.ids) != 1 or holders != {pod.name}:
             raise DemoStepError(f"one device of {resource} held by {pod.name}", f"{pod.ids} held by {holders}")
         wrong = [

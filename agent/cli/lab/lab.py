@@ -93,7 +93,7 @@ class Lab:
         """The milliseconds from the kubelet's socket to the last resource's list, of the kubelet that is running."""
         events = self.kubelet.events
         return (
-            max(events.of("list", name)[-1].at for name in self.resource_names) - events.of("listening")[-1].at
+            max(events.select("list", name)[-1].at for name in self.resource_names) - events.select("listening")[-1].at
         ) * 1000
 
     def has_list(self, resource: str) -> bool:
@@ -128,7 +128,7 @@ class Lab:
         except BaseException:
             self.kubelet.remove_pod(name)
             raise
-        ids = tuple(sorted(each for each, (holder, _) in self.kubelet.held(resource).items() if holder == name))
+        ids = tuple(sorted(each for each, (holder, _) in self.kubelet.get_held_ids(resource).items() if holder == name))
         if options.without:
             self.kubelet.remove_pod(name)
         else:

@@ -122,12 +122,12 @@ class LabCommands:
             state = lab.agent.status.resources[name]
             why = f": {escape(str(state.reason))}" if state.reason else ""
             healthy = f"{snapshot.count_ids(Health.HEALTHY)}/{total}"
-            rows.append(Row((name, f"{state.phase.value}{why}", healthy, str(len(lab.kubelet.held(name))))))
+            rows.append(Row((name, f"{state.phase.value}{why}", healthy, str(len(lab.kubelet.get_held_ids(name))))))
         pods = [f"pod {pod.name}: {' '.join(pod.ids)} of {pod.resource}" for pod in lab.pods.values()]
         return [*render(titles, rows, self._terminal), *pods]
 
     def _format_devices(self, resource: str) -> list[str]:
-        held = self._lab.kubelet.held(resource)
+        held = self._lab.kubelet.get_held_ids(resource)
 
         def row(device: Device) -> Row:
             holders = sorted({held[each][0] for each in device.list_ids() if each in held})

@@ -8,14 +8,14 @@ from agent.kubelet.messages import v1beta1
 from agent.kubelet.simulated import hints as numa
 from agent.kubelet.simulated.checkpoint import NO_NODE, CheckpointEntry
 from agent.kubelet.simulated.clients import Client
-from agent.kubelet.simulated.container_options import ContainerOptions, merged
-from agent.kubelet.simulated.device_choice import Choice, shuffled
+from agent.kubelet.simulated.container_options import ContainerOptions, merge_options
+from agent.kubelet.simulated.device_choice import Choice, shuffle
 from agent.kubelet.simulated.device_table import DeviceTable, PluginEndpoint
-from agent.kubelet.simulated.devices_of_pods import Holdings
+from agent.kubelet.simulated.devices_of_pods import PodDevices
 from agent.kubelet.simulated.errors import AllocationError, KubeletCrashed, RpcError
 from agent.kubelet.simulated.events import KubeletEvents
 from agent.kubelet.simulated.limits import Limits
-from agent.kubelet.simulated.plugin_client import asked
+from agent.kubelet.simulated.plugin_client import call_plugin
 from agent.kubelet.simulated.pod import Container, Pod
 from agent.kubelet.simulated.release import Release
 
@@ -26,7 +26,7 @@ class Admission:
     def __init__(
         self,
         table: DeviceTable,
-        holdings: Holdings,
+        pod_devices: PodDevices,
         *,
         events: KubeletEvents,
         release: Release,
@@ -34,72 +34,72 @@ class Admission:
         chance: random.Random,
         numa_nodes: Collection[int],
         save: Callable[[], None],
-        active: Callable[[str], bool],
+        is_active: Callable[[str], bool],
     ) -> None:
         self._table = table
-        self.holdings = holdings
+        self.pod_devices = pod_devices
         self._events = events
         self._release = release
         self._limits = limits
         self._chance = chance
         self._numa_nodes = numa_nodes
         self._save = save
-        self._active = active
+        self._is_active = is_active
         # False while a kubelet that has just started has not yet seen all its pods.
         self.sources_ready = True
 
-    def known(self, resource: str) -> bool:
-        return resource in self._table.healthy or resource in self.holdings.taken
+    def is_known(self, resource: str) -> bool:
+        return resource in self._table.healthy or resource in self.pod_devices.allocated
 
     def drop_finished(self) -> None:
-        if self.sources_ready and self.holdings.drop_finished(self._active):
+        if self.sources_ready and self.pod_devices.drop_finished(self._is_active):
             self._save()
 
-    def hints(self, pod: str, container: str, resource: str, wanted: int) -> list[numa.Hint] | None:
+    def compute_hints(self, pod: str, container: str, resource: str, count: int) -> list[numa.Hint] | None:
         """GetTopologyHints for one resource: None is "any node", an empty list "no way"."""
         self.drop_finished()
         devices = self._table.devices.get(resource, {})
         if not numa.has_topology(devices.values()):
             return None
         reusable: Collection[str] = ()
-        held = self.holdings.ids(pod, container, resource)
-        if held:
-            if len(held) != wanted:
+        held_ids = self.pod_devices.get_ids(pod, container, resource)
+        if held_ids:
+            if len(held_ids) != count:
                 return []
-            available: Collection[str] = held
+            available: Collection[str] = held_ids
         else:
-            available = self._table.healthy.get(resource, set()) - self.holdings.taken.get(resource, set())
-            reusable = self.holdings.reusable.get(pod, {}).get(resource, set())
-            if len(set(available) | set(reusable)) < wanted:
+            available = self._table.healthy.get(resource, set()) - self.pod_devices.allocated.get(resource, set())
+            reusable = self.pod_devices.reusable.get(pod, {}).get(resource, set())
+            if len(set(available) | set(reusable)) < count:
                 return []
         if not self._release.crashes_on_lost_ids:
             available, reusable = ({i for i in ids if i in devices} for ids in (available, reusable))
         only_used = self._release.hints_from_used_nodes
-        return numa.hints(devices, available, reusable, wanted, self._numa_nodes, used_nodes_only=only_used)
+        return numa.compute_hints(devices, available, reusable, count, self._numa_nodes, used_nodes_only=only_used)
 
     async def allocate(self, pod: Pod, container: Container, nodes: frozenset[int] | None) -> ContainerOptions:
         """Steps 1 to 7 for each resource, in the order of a Go map. `nodes`: what the topology manager chose."""
-        reusable = self.holdings.reuse(pod.key)
+        reusable = self.pod_devices.get_reusable(pod.key)
         without = []
-        cleaned = False
-        for resource in shuffled(container.limits.keys(), self._chance):
-            if not self.known(resource):
+        is_clean = False
+        for resource in shuffle(container.limits.keys(), self._chance):
+            if not self.is_known(resource):
                 without.append(resource)
                 continue
-            if not cleaned:
+            if not is_clean:
                 self.drop_finished()
-                cleaned = True
-            await self._allocate_one(pod, container, resource, reusable.get(resource, set()), nodes)
-        (self.holdings.offer if container.kind == "init" else self.holdings.withdraw)(pod.key, container.name)
-        return self.options(pod.key, container.name, tuple(without))
+                is_clean = True
+            await self._allocate_resource(pod, container, resource, reusable.get(resource, set()), nodes)
+        (self.pod_devices.offer if container.kind == "init" else self.pod_devices.withdraw)(pod.key, container.name)
+        return self.build_options(pod.key, container.name, tuple(without))
 
-    def _check(self, pod: Pod, container: Container, resource: str) -> bool:
+    def needs_devices(self, pod: Pod, container: Container, resource: str) -> bool:
         """Step 4; true if devices have to be found."""
-        wanted, held = container.limits[resource], self.holdings.ids(pod.key, container.name, resource)
-        if held is not None and len(held) != wanted:
+        count, held_ids = container.limits[resource], self.pod_devices.get_ids(pod.key, container.name, resource)
+        if held_ids is not None and len(held_ids) != count:
             raise AllocationError(
                 f'pod "{pod.key}" container "{container.name}" changed request for resource "{resource}" '
-                f"from {len(held)} to {wanted}"
+                f"from {len(held_ids)} to {count}"
             )
         if not self.sources_ready and container.name in pod.running:
             return False
@@ -108,24 +108,24 @@ class Admission:
             raise AllocationError(f"cannot allocate unregistered device {resource}")
         if not healthy:
             raise AllocationError(f"no healthy devices present; cannot allocate unhealthy devices {resource}")
-        if not healthy >= (held or set()):
+        if not healthy >= (held_ids or set()):
             raise AllocationError(
                 f"previously allocated devices are no longer healthy; cannot allocate unhealthy devices {resource}"
             )
-        return held is None and wanted > 0
+        return held_ids is None and count > 0
 
-    async def _allocate_one(
+    async def _allocate_resource(
         self, pod: Pod, container: Container, resource: str, reusable: set[str], nodes: frozenset[int] | None
     ) -> None:
-        if not self._check(pod, container, resource):
+        if not self.needs_devices(pod, container, resource):
             return
-        taken = self.holdings.taken.setdefault(resource, set())
+        allocated = self.pod_devices.allocated.setdefault(resource, set())
 
         async def prefer(offered: frozenset[str], must: frozenset[str], size: int) -> Collection[str]:
-            return await self._preferred(resource, offered, must, size)
+            return await self._prefer(resource, offered, must, size)
 
-        choice = Choice(container.limits[resource], taken, self._chance)
-        ids = await choice.make(
+        choice = Choice(container.limits[resource], allocated, self._chance)
+        ids = await choice.choose(
             resource,
             self._table.healthy[resource],
             reusable,
@@ -133,55 +133,53 @@ class Admission:
             nodes=nodes,
             prefer=prefer,
         )
-        endpoint = self._table.endpoint(resource)
+        endpoint = self._table.get_endpoint(resource)
         if endpoint is None:
-            self.holdings.recount()
+            self.pod_devices.recount()
             raise AllocationError(f"unknown Device Plugin {resource}")
-        order = shuffled(ids, self._chance)
+        order = shuffle(ids, self._chance)
         self._events.add("allocate", resource, pod=pod.key, container=container.name, ids=order)
         request = v1beta1.AllocateRequest(container_requests=[v1beta1.ContainerAllocateRequest(devices_ids=order)])
         try:
-            answer = await asked(_client(endpoint).connected.plugin.allocate(request))
+            answer = await call_plugin(_get_client(endpoint).connected_peer.plugin.allocate(request))
         except (RpcError, AllocationError):
-            self.holdings.recount()
+            self.pod_devices.recount()
             raise
         if not answer.container_responses:
             # The real one leaves the devices booked here, until some pod is garbage-collected.
             raise AllocationError(f"no containers return in allocation response {answer}")
-        by_node = self._by_node(resource, order)
-        self.holdings.put(CheckpointEntry(pod.key, container.name, resource, by_node, answer.container_responses[0]))
+        by_node = self._group_by_node(resource, order)
+        self.pod_devices.put(CheckpointEntry(pod.key, container.name, resource, by_node, answer.container_responses[0]))
         self._save()
         self._events.add("allocated", resource, pod=pod.key, container=container.name, ids=order)
 
-    def _by_node(self, resource: str, ids: Collection[str]) -> dict[int, tuple[str, ...]]:
-        found: dict[int, list[str]] = {}
+    def _group_by_node(self, resource: str, ids: Collection[str]) -> dict[int, tuple[str, ...]]:
+        ids_by_node: dict[int, list[str]] = {}
         devices = self._table.devices.get(resource, {})
         for device_id in ids:
             if device_id not in devices and self._release.crashes_on_lost_ids:
                 raise KubeletCrashed(f"nil dereference after Allocate: {device_id} of {resource} is no longer listed")
             nodes = devices[device_id].nodes if device_id in devices else ()
             for node in nodes or (NO_NODE,):
-                found.setdefault(node, []).append(device_id)
-        return {node: tuple(ids) for node, ids in found.items()}
+                ids_by_node.setdefault(node, []).append(device_id)
+        return {node: tuple(ids) for node, ids in ids_by_node.items()}
 
-    async def _preferred(
-        self, resource: str, offered: frozenset[str], must: frozenset[str], size: int
-    ) -> Collection[str]:
+    async def _prefer(self, resource: str, offered: frozenset[str], must: frozenset[str], size: int) -> Collection[str]:
         """The plugin's wish, empty if it does not offer to have one."""
-        endpoint = self._table.endpoint(resource)
+        endpoint = self._table.get_endpoint(resource)
         if endpoint is None:
             raise AllocationError(f"endpoint not found in cache for a registered resource: {resource}")
         if endpoint.options is None or not endpoint.options.get_preferred_allocation_available:
             return ()
         wish = v1beta1.ContainerPreferredAllocationRequest(
-            available_deviceIDs=shuffled(offered, self._chance),
-            must_include_deviceIDs=shuffled(must, self._chance),
+            available_deviceIDs=shuffle(offered, self._chance),
+            must_include_deviceIDs=shuffle(must, self._chance),
             allocation_size=size,
         )
         self._events.add("preferred", resource, available=sorted(offered), must=sorted(must), size=size)
         request = v1beta1.PreferredAllocationRequest(container_requests=[wish])
         try:
-            answer = await asked(_client(endpoint).connected.plugin.get_preferred_allocation(request))
+            answer = await call_plugin(_get_client(endpoint).connected_peer.plugin.get_preferred_allocation(request))
         except RpcError as error:
             text = f"device plugin GetPreferredAllocation rpc failed with err: {error}"
             raise AllocationError(text) from None
@@ -189,43 +187,43 @@ class Admission:
 
     async def pre_start(self, pod: str, container: Container) -> None:
         """Before every start of a container, where the options ask for it."""
-        for resource in shuffled(container.limits.keys(), self._chance):
-            if not self.known(resource) or container.limits[resource] == 0:
+        for resource in shuffle(container.limits.keys(), self._chance):
+            if not self.is_known(resource) or container.limits[resource] == 0:
                 continue
-            endpoint = self._table.endpoint(resource)
+            endpoint = self._table.get_endpoint(resource)
             if endpoint is None:
                 raise AllocationError(f"endpoint not found in cache for a registered resource: {resource}")
             if endpoint.options is None or not endpoint.options.pre_start_required:
                 continue
-            ids = self.holdings.ids(pod, container.name, resource)
+            ids = self.pod_devices.get_ids(pod, container.name, resource)
             if ids is None:
                 raise AllocationError(
                     f"no devices found allocated in local cache for pod {pod}, container {container.name}, "
                     f"resource {resource}"
                 )
             self._events.add("pre_start", resource, pod=pod, container=container.name, ids=sorted(ids))
-            request = v1beta1.PreStartContainerRequest(devices_ids=shuffled(ids, self._chance))
+            request = v1beta1.PreStartContainerRequest(devices_ids=shuffle(ids, self._chance))
             try:
-                call = _client(endpoint).connected.plugin.pre_start_container
-                await asked(call(request, timeout=self._limits.pre_start))
+                call = _get_client(endpoint).connected_peer.plugin.pre_start_container
+                await call_plugin(call(request, timeout=self._limits.pre_start))
             except RpcError as error:
                 raise AllocationError(f"device plugin PreStartContainer rpc failed with err: {error}") from None
 
-    def lacks(self, pod: str, container: Container) -> bool:
+    def has_missing_devices(self, pod: str, container: Container) -> bool:
         """Known resources without anything recorded: the kubelet allocates again before it starts the container."""
         return any(
-            number and self.known(resource) and self.holdings.ids(pod, container.name, resource) is None
+            number and self.is_known(resource) and self.pod_devices.get_ids(pod, container.name, resource) is None
             for resource, number in container.limits.items()
         )
 
-    def options(self, pod: str, container: str, without: tuple[str, ...] = ()) -> ContainerOptions:
+    def build_options(self, pod: str, container: str, without: tuple[str, ...] = ()) -> ContainerOptions:
         """The answers on record, replayed. Which resource comes first is chance."""
-        by_resource = {held.resource: held for held in self.holdings.of(pod, container)}
-        order = shuffled(by_resource.keys(), self._chance)
-        return merged((by_resource[resource].answer for resource in order), without)
+        by_resource = {entry.resource: entry for entry in self.pod_devices.find_entries(pod, container)}
+        order = shuffle(by_resource.keys(), self._chance)
+        return merge_options((by_resource[resource].answer for resource in order), without)
 
 
-def _client(endpoint: PluginEndpoint) -> Client:
+def _get_client(endpoint: PluginEndpoint) -> Client:
     if endpoint.stopped_at is not None or endpoint.connection is None:
         raise AllocationError("endpoint of the device plugin has been stopped")
     return cast("Client", endpoint.connection)

@@ -32,8 +32,8 @@ class CheckpointEntry(Struct):
 
 
 class Checkpoint(Struct):
-    held: list[CheckpointEntry] = field(default_factory=list)
-    registered: dict[str, list[str]] = field(default_factory=dict)  # resource: healthy ids
+    entries: list[CheckpointEntry] = field(default_factory=list)
+    healthy_ids: dict[str, list[str]] = field(default_factory=dict)  # resource: healthy ids
 
     @classmethod
     def read(cls, directory: str) -> "Checkpoint":
@@ -42,40 +42,42 @@ class Checkpoint(Struct):
             with open(os.path.join(directory, NAME), "rb") as file:
                 document = json.load(file)
             data = document["Data"]
-            if document["Checksum"] != _checksum(data):
+            if document["Checksum"] != _compute_checksum(data):
                 return cls()
-            return cls([_held(entry) for entry in data["PodDeviceEntries"] or ()], data["RegisteredDevices"] or {})
+            return cls(
+                [_parse_entry(entry) for entry in data["PodDeviceEntries"] or ()], data["RegisteredDevices"] or {}
+            )
         except (FileNotFoundError, ValueError, KeyError, TypeError):
             return cls()
 
     @staticmethod
-    def write(directory: str, held: Iterable[CheckpointEntry], registered: Mapping[str, Iterable[str]]) -> None:
+    def write(directory: str, entries: Iterable[CheckpointEntry], healthy_ids: Mapping[str, Iterable[str]]) -> None:
         """A file of another name, renamed. The real one also syncs it, for every list that comes."""
         data = {
-            "PodDeviceEntries": [_entry(one) for one in held],
-            "RegisteredDevices": {resource: sorted(ids) for resource, ids in registered.items()},
+            "PodDeviceEntries": [_build_json(entry) for entry in entries],
+            "RegisteredDevices": {resource: sorted(ids) for resource, ids in healthy_ids.items()},
         }
         descriptor, path = tempfile.mkstemp(prefix=".", dir=directory)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump({"Data": data, "Checksum": _checksum(data)}, file)
+            json.dump({"Data": data, "Checksum": _compute_checksum(data)}, file)
         os.rename(path, os.path.join(directory, NAME))
 
 
-def _checksum(data: object) -> int:
+def _compute_checksum(data: object) -> int:
     return zlib.crc32(json.dumps(data, sort_keys=True).encode())
 
 
-def _entry(held: CheckpointEntry) -> dict[str, Any]:
+def _build_json(entry: CheckpointEntry) -> dict[str, Any]:
     return {
-        "PodUID": held.pod,
-        "ContainerName": held.container,
-        "ResourceName": held.resource,
-        "DeviceIDs": {str(node): list(ids) for node, ids in held.by_node.items()},
-        "AllocResp": base64.b64encode(bytes(held.answer)).decode(),
+        "PodUID": entry.pod,
+        "ContainerName": entry.container,
+        "ResourceName": entry.resource,
+        "DeviceIDs": {str(node): list(ids) for node, ids in entry.by_node.items()},
+        "AllocResp": base64.b64encode(bytes(entry.answer)).decode(),
     }
 
 
-def _held(entry: Mapping[str, Any]) -> CheckpointEntry:
+def _parse_entry(entry: Mapping[str, Any]) -> CheckpointEntry:
     return CheckpointEntry(
         entry["PodUID"],
         entry["ContainerName"],

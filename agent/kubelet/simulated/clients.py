@@ -10,7 +10,7 @@ from agent.kubelet.simulated.device_table import DeviceTable, ListedDevice, Rece
 from agent.kubelet.simulated.errors import RpcError
 from agent.kubelet.simulated.events import KubeletEvents
 from agent.kubelet.simulated.limits import Limits
-from agent.kubelet.simulated.plugin_client import Peer, asked
+from agent.kubelet.simulated.plugin_client import Peer, call_plugin
 from agent.kubelet.simulated.release import Release
 
 T = TypeVar("T")
@@ -20,7 +20,7 @@ class RegistrationError(Exception):
     """Register failed; the text is what the plugin is told."""
 
 
-def begin(tasks: asyncio.TaskGroup, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+def start_task(tasks: asyncio.TaskGroup, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
     """Begin a task of the kubelet's; RegistrationError once it is stopping."""
     try:
         return tasks.create_task(work)
@@ -39,11 +39,11 @@ class Client:
         self.reading = asyncio.Event()
         self.reading.set()
         self.last: ReceivedList | None = None
-        self.streaming = False
+        self.is_streaming = False
         self._reader: asyncio.Task[None] | None = None
 
     @property
-    def connected(self) -> Peer:
+    def connected_peer(self) -> Peer:
         if self.peer is None:
             raise RpcError("Unavailable", "no connection")
         return self.peer
@@ -54,16 +54,16 @@ class Client:
 
         async def read() -> None:
             try:
-                await self.connected.lists(receive, self.reading)
+                await self.connected_peer.receive_lists(receive, self.reading)
             except RpcError as error:
                 ended.append(error)
 
-        self.streaming = True
+        self.is_streaming = True
         try:
             async with asyncio.TaskGroup() as group:
                 self._reader = group.create_task(read())
         finally:
-            self.streaming = False
+            self.is_streaming = False
         if ended:
             raise ended[0]
 
@@ -83,12 +83,12 @@ class Client:
 class ReceivedLists(list[ReceivedList]):
     """Every list that came, over all lives of the kubelet."""
 
-    def of(self, resource: str) -> list[ReceivedList]:
-        return [seen for seen in self if seen.resource == resource]
+    def select(self, resource: str) -> list[ReceivedList]:
+        return [message for message in self if message.resource == resource]
 
     def repeated(self, resource: str | None = None) -> int:
         """How many said nothing new. A good plugin has none."""
-        return sum(seen.repeated for seen in self if resource in (None, seen.resource))
+        return sum(message.repeated for message in self if resource in (None, message.resource))
 
 
 class Clients:
@@ -112,41 +112,45 @@ class Clients:
         self._release = release
         self._limits = limits
         self._tasks = tasks
-        self._named: dict[tuple[str, str], Client] = {}
+        self._clients_by_key: dict[tuple[str, str], Client] = {}
         # With the ones nobody knows any more: the real kubelet leaks those (#124716).
         self.open: list[Client] = []
 
-    def _key(self, resource: str, socket: str) -> tuple[str, str]:
+    def _make_key(self, resource: str, socket: str) -> tuple[str, str]:
         return (resource, socket if self._release.keyed_by_path else "")
 
-    def of(self, resource: str) -> list[Client]:
+    def find_streaming(self, resource: str) -> list[Client]:
         """Those whose stream is open, the oldest first."""
-        return [client for client in self.open if client.resource == resource and client.streaming]
+        return [client for client in self.open if client.resource == resource and client.is_streaming]
 
     async def connect(
-        self, resource: str, socket: str, *, deadline: float | None = None, again: bool = False
+        self, resource: str, socket: str, *, deadline: float | None = None, allow_duplicate: bool = False
     ) -> Client:
         """Steps 5 to 9 of a registration. RegistrationError, with the texts of the device manager.
 
         `deadline` (loop time) is that of Register, sent on where a release does so. `again` lets a socket in
         that is connected already.
         """
-        key = self._key(resource, socket)
+        key = self._make_key(resource, socket)
         client = Client(resource, socket)
-        self._named[key] = client
+        self._clients_by_key[key] = client
         try:
             client.peer = await self._dial(socket)
             self.open.append(client)
-            if self._release.keyed_by_path and not again and socket in self._table.live_sockets(resource):
+            if (
+                self._release.keyed_by_path
+                and not allow_duplicate
+                and socket in self._table.find_live_sockets(resource)
+            ):
                 self.open.remove(client)
                 await client.close()
                 raise RegistrationError(f"device plugin already connected: {socket}")
             await self._ask_options(client, deadline)
         except BaseException:
             # By name: where a live client stood under it, that one is lost from the table as well.
-            self._named.pop(key, None)
+            self._clients_by_key.pop(key, None)
             raise
-        begin(self._tasks, self._run(key, client))
+        start_task(self._tasks, self._run(key, client))
         return client
 
     async def _dial(self, socket: str) -> Peer:
@@ -164,10 +168,12 @@ class Clients:
     async def _ask_options(self, client: Client, deadline: float | None) -> None:
         timeout = None if deadline is None else max(deadline - asyncio.get_running_loop().time(), 0.001)
         try:
-            options = await asked(client.connected.plugin.get_device_plugin_options(v1beta1.Empty(), timeout=timeout))
+            options = await call_plugin(
+                client.connected_peer.plugin.get_device_plugin_options(v1beta1.Empty(), timeout=timeout)
+            )
         except RpcError as error:
             raise RegistrationError(f"failed to get device plugin options: {error}") from None
-        join = self._table.joined if self._release.keyed_by_path else self._table.connected
+        join = self._table.add_endpoint if self._release.keyed_by_path else self._table.set_endpoint
         join(client.resource, client, options)
         self._events.add(
             "registered",
@@ -180,40 +186,40 @@ class Clients:
     async def _run(self, key: tuple[str, str], client: Client) -> None:
         code, text = "OK", ""
         try:
-            await client.run(lambda message, size: self._listed(client, message, size))
+            await client.run(lambda message, size: self._receive_list(client, message, size))
         except RpcError as error:
             code, text = error.code, error.text
         # By name again: until 1.36 the end of an older stream finds, and closes, the newer client (#121994).
-        current = self._named.get(key)
+        current = self._clients_by_key.get(key)
         self._events.add("stream_ended", client.resource, socket=client.socket, code=code, text=text)
         if current is not None:
             await self.disconnect(key, current)
 
-    def _listed(self, client: Client, message: v1beta1.ListAndWatchResponse, size: int) -> None:
-        devices = tuple(ListedDevice.of(device) for device in message.devices)
+    def _receive_list(self, client: Client, message: v1beta1.ListAndWatchResponse, size: int) -> None:
+        devices = tuple(ListedDevice.from_message(device) for device in message.devices)
         repeated = client.last is not None and set(client.last.devices) == set(devices)
         number = len(self._lists)
-        seen = ReceivedList(number, time.monotonic(), client.resource, client.socket, devices, size, repeated)
-        client.last = seen
-        self._lists.append(seen)
-        self._receive(seen)
+        received = ReceivedList(number, time.monotonic(), client.resource, client.socket, devices, size, repeated)
+        client.last = received
+        self._lists.append(received)
+        self._receive(received)
 
     async def disconnect(self, key: tuple[str, str], client: Client) -> None:
-        self._named.pop(key, None)
+        self._clients_by_key.pop(key, None)
         if client in self.open:
             self.open.remove(client)
         if self._release.keyed_by_path:
-            self._table.left(client.resource, client)
+            self._table.remove_endpoint(client.resource, client)
         else:
-            self._table.disconnected(client.resource)
+            self._table.stop_endpoint(client.resource)
         self._events.add("disconnected", client.resource, socket=client.socket)
         client.cancel_stream()
         await client.close()
 
     async def deregister(self, resource: str, socket: str) -> None:
         """What the plugin watcher does when a socket is gone."""
-        key = self._key(resource, socket)
-        if (client := self._named.get(key)) is not None:
+        key = self._make_key(resource, socket)
+        if (client := self._clients_by_key.get(key)) is not None:
             await self.disconnect(key, client)
 
     def drop(self) -> None:

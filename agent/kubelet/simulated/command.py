@@ -28,49 +28,49 @@ COMMANDS = {
 }
 
 
-def parsed(line: str) -> dict[str, str]:
+def parse_command(line: str) -> dict[str, str]:
     """{"command": …, argument: …} from a line of words or a JSON object; ValueError says what is wrong."""
     if line.startswith("{"):
-        given = {str(key): str(value) for key, value in json.loads(line).items()}
-        name = given.get("command", "")
+        arguments = {str(key): str(value) for key, value in json.loads(line).items()}
+        name = arguments.get("command", "")
     else:
         name, *words = line.split()
-        wanted = COMMANDS.get(name, ())
-        if len(words) > len(wanted) and wanted[-1:] == ("text",):
-            words = [*words[: len(wanted) - 1], " ".join(words[len(wanted) - 1 :])]
-        if len(words) != len(wanted):
-            raise ValueError(usage(name))
-        given = {"command": name, **dict(zip(wanted, words, strict=True))}
-    if name not in COMMANDS or set(given) != {"command", *COMMANDS[name]}:
-        raise ValueError(usage(name))
-    return given
+        names = COMMANDS.get(name, ())
+        if len(words) > len(names) and names[-1:] == ("text",):
+            words = [*words[: len(names) - 1], " ".join(words[len(names) - 1 :])]
+        if len(words) != len(names):
+            raise ValueError(format_usage(name))
+        arguments = {"command": name, **dict(zip(names, words, strict=True))}
+    if name not in COMMANDS or set(arguments) != {"command", *COMMANDS[name]}:
+        raise ValueError(format_usage(name))
+    return arguments
 
 
-def usage(name: str) -> str:
+def format_usage(name: str) -> str:
     if name in COMMANDS:
         return " ".join((name, *(word.upper() for word in COMMANDS[name])))
     return f"{name!r} is none of: {', '.join(COMMANDS)}"
 
 
-def say(**line: Any) -> None:  # noqa: ANN401
+def print_line(**line: Any) -> None:  # noqa: ANN401
     print(json.dumps(line, default=list), flush=True)
 
 
-def say_event(event: KubeletEvent) -> None:
+def print_event(event: KubeletEvent) -> None:
     resource = {"resource": event.resource} if event.resource else {}
-    say(event=event.kind, number=event.number, at=round(event.at, 6), **resource, **event.detail)
+    print_line(event=event.kind, number=event.number, at=round(event.at, 6), **resource, **event.detail)
 
 
-async def done(kubelet: Kubelet, given: dict[str, str]) -> object:
+async def run_command(kubelet: Kubelet, arguments: dict[str, str]) -> object:
     """The answer to a command."""
-    match given["command"]:
+    match arguments["command"]:
         case "allocate":
-            wanted = {given["resource"]: int(given["count"])}
-            return asdict(await kubelet.allocate(given["pod"], given["container"], wanted))
+            limits = {arguments["resource"]: int(arguments["count"])}
+            return asdict(await kubelet.allocate(arguments["pod"], arguments["container"], limits))
         case "container":
-            return asdict(await kubelet.start_container(given["pod"], given["container"]))
+            return asdict(await kubelet.start_container(arguments["pod"], arguments["container"]))
         case "remove":
-            kubelet.remove_pod(given["pod"])
+            kubelet.remove_pod(arguments["pod"])
         case "start":
             await kubelet.start()
         case "stop":
@@ -80,11 +80,11 @@ async def done(kubelet: Kubelet, given: dict[str, str]) -> object:
         case "restart":
             await kubelet.restart()
         case "refuse":
-            kubelet.faults.refuse(given["text"])
-    return shown(kubelet)
+            kubelet.faults.refuse(arguments["text"])
+    return build_state(kubelet)
 
 
-def shown(kubelet: Kubelet) -> dict[str, object]:
+def build_state(kubelet: Kubelet) -> dict[str, object]:
     status = kubelet.status()
     return {
         "running": kubelet.running,
@@ -95,7 +95,7 @@ def shown(kubelet: Kubelet) -> dict[str, object]:
                 "streams": kubelet.streams(resource),
                 "healthy": sorted(kubelet.healthy(resource)),
                 "unhealthy": sorted(kubelet.unhealthy(resource)),
-                "held": {i: "/".join(by) for i, by in sorted(kubelet.held(resource).items())},
+                "held": {i: "/".join(by) for i, by in sorted(kubelet.get_held_ids(resource).items())},
             }
             for resource, capacity in status.capacity.items()
         },
@@ -103,15 +103,15 @@ def shown(kubelet: Kubelet) -> dict[str, object]:
     }
 
 
-async def obey(kubelet: Kubelet, line: str) -> None:
+async def handle_line(kubelet: Kubelet, line: str) -> None:
     """Every command is answered by one line, in the order of the commands."""
     try:
-        given = parsed(line)
-        answer = await done(kubelet, given)
+        arguments = parse_command(line)
+        answer = await run_command(kubelet, arguments)
     except (ValueError, KeyError, RuntimeError, PodRefused, AllocationError, KubeletStopped, KubeletCrashed) as error:
-        say(failed=line, error=str(error))
+        print_line(failed=line, error=str(error))
     else:
-        say(done=line, answer=answer)
+        print_line(done=line, answer=answer)
 
 
 async def serve(options: argparse.Namespace) -> None:
@@ -121,7 +121,7 @@ async def serve(options: argparse.Namespace) -> None:
         release=options.release,
         watcher_directory=options.watcher,
         pod_resources_directory=options.pod_resources,
-        listener=say_event,
+        listener=print_event,
     )
     lines = asyncio.StreamReader()
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
@@ -138,14 +138,14 @@ async def serve(options: argparse.Namespace) -> None:
         await stack.enter_async_context(kubelet)
         while line := (await lines.readline()).decode(errors="replace"):
             if line.strip():
-                await obey(kubelet, line.strip())
+                await handle_line(kubelet, line.strip())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="fake-kubelet",
         description="A simulated kubelet in DIR: events on stdout, one JSON object a line; commands on stdin.",
-        epilog="commands: " + "; ".join(usage(name) for name in COMMANDS),
+        epilog="commands: " + "; ".join(format_usage(name) for name in COMMANDS),
     )
     parser.add_argument("directory", metavar="DIR", help="where kubelet.sock is made and plugins' sockets are expected")
     parser.add_argument("--watcher", metavar="DIR", help="plugins_registry, watched for sockets")

@@ -22,7 +22,9 @@ class ContainerOptions(Struct):
     without: tuple[str, ...] = ()
 
 
-def merged(answers: Iterable[v1beta1.ContainerAllocateResponse], without: tuple[str, ...] = ()) -> ContainerOptions:
+def merge_options(
+    answers: Iterable[v1beta1.ContainerAllocateResponse], without: tuple[str, ...] = ()
+) -> ContainerOptions:
     """As deviceRunContainerOptions of dm/pod_devices.go: the first to name a key keeps it."""
     options = ContainerOptions(without=without)
 

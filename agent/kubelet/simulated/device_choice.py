@@ -10,7 +10,7 @@ from agent.kubelet.simulated.errors import AllocationError
 Prefer = Callable[[frozenset[str], frozenset[str], int], Awaitable[Collection[str]]]
 
 
-def by_affinity(
+def filter_by_affinity(
     available: Collection[str], devices: Mapping[str, ListedDevice], nodes: frozenset[int] | None
 ) -> tuple[set[str], set[str], set[str]]:
     """filterByAffinity: on the nodes, on others, on none."""
@@ -20,34 +20,34 @@ def by_affinity(
     unaligned: set[str] = set()
     homeless: set[str] = set()
     for device_id in available:
-        at = devices[device_id].nodes
-        (aligned if nodes & set(at) else unaligned if at else homeless).add(device_id)
+        device_nodes = devices[device_id].nodes
+        (aligned if nodes & set(device_nodes) else unaligned if device_nodes else homeless).add(device_id)
     return aligned, unaligned, homeless
 
 
 class Choice:
     """The devices taken so far for one container; `taken` is told at once, as the kubelet does."""
 
-    def __init__(self, wanted: int, taken: set[str], chance: random.Random) -> None:
+    def __init__(self, count: int, allocated: set[str], chance: random.Random) -> None:
         self.ids: set[str] = set()
-        self._wanted = wanted
-        self._taken = taken
+        self._count = count
+        self._allocated = allocated
         self._chance = chance
 
     @property
-    def complete(self) -> bool:
-        return len(self.ids) >= self._wanted
+    def is_complete(self) -> bool:
+        return len(self.ids) >= self._count
 
     def take(self, ids: Collection[str]) -> bool:
         """In the order of a Go set, which is none, until there are enough."""
-        for device_id in shuffled(set(ids) - self.ids, self._chance):
-            if self.complete:
+        for device_id in shuffle(set(ids) - self.ids, self._chance):
+            if self.is_complete:
                 break
-            self._taken.add(device_id)
+            self._allocated.add(device_id)
             self.ids.add(device_id)
-        return self.complete
+        return self.is_complete
 
-    async def make(
+    async def choose(
         self,
         resource: str,
         healthy: Collection[str],
@@ -59,32 +59,32 @@ class Choice:
     ) -> frozenset[str]:
         if reusable and self.take(reusable):
             return frozenset(self.ids)
-        available = set(healthy) - self._taken
-        needed = self._wanted - len(self.ids)
+        available = set(healthy) - self._allocated
+        needed = self._count - len(self.ids)
         if len(available) < needed:
             raise AllocationError(
                 f"requested number of devices unavailable for {resource}. "
                 f"Requested: {needed}, Available: {len(available)}"
             )
-        aligned, unaligned, homeless = by_affinity(available, devices, nodes)
+        aligned, unaligned, homeless = filter_by_affinity(available, devices, nodes)
         if needed < len(aligned):
             must = frozenset(self.ids)
-            wish = set(await prefer(frozenset(aligned) | must, must, self._wanted))
+            wish = set(await prefer(frozenset(aligned) | must, must, self._count))
             steps = [wish & aligned, aligned]
         elif self.take(aligned):
             return frozenset(self.ids)
         else:
             must = frozenset(self.ids)
-            wish = set(await prefer(frozenset(available) | must, must, self._wanted))
+            wish = set(await prefer(frozenset(available) | must, must, self._count))
             steps = [wish & available, unaligned, homeless]
         for ids in steps:
             if self.take(ids):
                 return frozenset(self.ids)
         raise AllocationError(
-            f"unexpectedly allocated less resources than required. Requested: {self._wanted}, Got: {len(self.ids)}"
+            f"unexpectedly allocated less resources than required. Requested: {self._count}, Got: {len(self.ids)}"
         )
 
 
-def shuffled(ids: Collection[str], chance: random.Random) -> list[str]:
+def shuffle(ids: Collection[str], chance: random.Random) -> list[str]:
     """Go's order of a set, but the same for the same seed."""
     return chance.sample(sorted(ids), len(ids))

@@ -17,7 +17,7 @@ class ListedDevice(Struct):
     nodes: tuple[int, ...] = ()
 
     @classmethod
-    def of(cls, message: v1beta1.Device) -> "ListedDevice":
+    def from_message(cls, message: v1beta1.Device) -> "ListedDevice":
         nodes = () if message.topology is None else tuple(node.id for node in message.topology.nodes)
         return cls(message.id, message.health, nodes)
 
@@ -48,8 +48,8 @@ class ReceivedList(Struct):
     @property
     def duplicates(self) -> frozenset[str]:
         """Ids listed more than once: the kubelet counts them twice."""
-        seen: set[str] = set()
-        return frozenset(d.id for d in self.devices if d.id in seen or seen.add(d.id))  # type: ignore[func-returns-value]
+        previous_ids: set[str] = set()
+        return frozenset(d.id for d in self.devices if d.id in previous_ids or previous_ids.add(d.id))  # type: ignore[func-returns-value]
 
 
 class PluginConnection(Protocol):
@@ -80,7 +80,7 @@ class DeviceTable:
     def __init__(self, clock: Callable[[], float], grace: float) -> None:
         self._clock = clock
         self._grace = grace
-        self._ever: set[str] = set()
+        self._all_resources: set[str] = set()
         self.devices: dict[str, dict[str, ListedDevice]] = {}
         self.healthy: dict[str, set[str]] = {}
         self.unhealthy: dict[str, set[str]] = {}
@@ -94,39 +94,39 @@ class DeviceTable:
             self.unhealthy[resource] = set()
             self.endpoints[resource] = [PluginEndpoint(None, None, self._clock())]
 
-    def endpoint(self, resource: str) -> PluginEndpoint | None:
+    def get_endpoint(self, resource: str) -> PluginEndpoint | None:
         served = self.endpoints.get(resource)
         return served[-1] if served else None
 
-    def connected(self, resource: str, connection: PluginConnection, options: v1beta1.DevicePluginOptions) -> None:
+    def set_endpoint(self, resource: str, connection: PluginConnection, options: v1beta1.DevicePluginOptions) -> None:
         self.endpoints[resource] = [PluginEndpoint(connection, options)]
 
-    def joined(self, resource: str, connection: PluginConnection, options: v1beta1.DevicePluginOptions) -> None:
+    def add_endpoint(self, resource: str, connection: PluginConnection, options: v1beta1.DevicePluginOptions) -> None:
         """As `connected`, the others that live are kept (1.37)."""
         alive = [e for e in self.endpoints.get(resource, ()) if e.stopped_at is None]
         self.endpoints[resource] = [*alive, PluginEndpoint(connection, options)]
 
-    def live_sockets(self, resource: str) -> set[str]:
+    def find_live_sockets(self, resource: str) -> set[str]:
         served = self.endpoints.get(resource, ())
         return {e.connection.socket for e in served if e.connection and e.stopped_at is None}
 
-    def listed(self, resource: str, devices: Iterable[ListedDevice]) -> None:
+    def replace_devices(self, resource: str, devices: Iterable[ListedDevice]) -> None:
         """A full replacement. A duplicate id: the last wins here, both count in the sets."""
-        self._ever.add(resource)
+        self._all_resources.add(resource)
         self.devices[resource] = {}
         self.healthy[resource], self.unhealthy[resource] = set(), set()
         for device in devices:
             self.devices[resource][device.id] = device
             (self.healthy if device.health == HEALTHY else self.unhealthy)[resource].add(device.id)
 
-    def health(self, resource: str, device_id: str) -> str:
+    def get_health(self, resource: str, device_id: str) -> str:
         """As the status of a pod has it: Healthy too if the device was listed once and is not any more."""
         device = self.devices.get(resource, {}).get(device_id)
         return HEALTHY if device is None or device.health == HEALTHY else UNHEALTHY
 
-    def disconnected(self, resource: str) -> None:
+    def stop_endpoint(self, resource: str) -> None:
         """PluginDisconnected: whoever serves the resource now is taken for gone."""
-        endpoint = self.endpoint(resource)
+        endpoint = self.get_endpoint(resource)
         if endpoint is None:
             return
         healthy = self.healthy.get(resource, set())
@@ -135,31 +135,33 @@ class DeviceTable:
         self.unhealthy[resource] = self.unhealthy.get(resource, set()) | healthy
         endpoint.stopped_at = self._clock()
 
-    def left(self, resource: str, connection: PluginConnection) -> None:
+    def remove_endpoint(self, resource: str, connection: PluginConnection) -> None:
         """As `disconnected`, of this connection alone; another that lives takes over (1.37)."""
-        others = [e for e in self.endpoints.get(resource, ()) if e.connection is not connection]
-        if others:
-            self.endpoints[resource] = others
+        other_endpoints = [e for e in self.endpoints.get(resource, ()) if e.connection is not connection]
+        if other_endpoints:
+            self.endpoints[resource] = other_endpoints
         else:
-            self.disconnected(resource)
+            self.stop_endpoint(resource)
 
     def forget_expired(self) -> set[str]:
         """What the node-status pass does: resources whose grace is over leave the memory."""
-        gone = set()
+        expired = set()
         for resource in self.healthy.keys() | self.unhealthy.keys():
-            endpoint = self.endpoint(resource)
+            endpoint = self.get_endpoint(resource)
             stopped = None if endpoint is None else endpoint.stopped_at
             if endpoint is None or (stopped is not None and self._clock() - stopped > self._grace):
                 for table in (self.endpoints, self.healthy, self.unhealthy):
                     table.pop(resource, None)
-                gone.add(resource)
-        return gone
+                expired.add(resource)
+        return expired
 
-    def status(self) -> NodeStatus:
+    def compute_status(self) -> NodeStatus:
         """Capacity and allocatable of GetCapacity; looking is a node-status pass."""
-        self._ever |= self.healthy.keys() | self.unhealthy.keys()
+        self._all_resources |= self.healthy.keys() | self.unhealthy.keys()
         self.forget_expired()
-        status = NodeStatus(dict.fromkeys(sorted(self._ever), 0), dict.fromkeys(sorted(self._ever), 0))
+        status = NodeStatus(
+            dict.fromkeys(sorted(self._all_resources), 0), dict.fromkeys(sorted(self._all_resources), 0)
+        )
         for resource, ids in self.healthy.items():
             status.capacity[resource] = status.allocatable[resource] = len(ids)
         for resource, ids in self.unhealthy.items():

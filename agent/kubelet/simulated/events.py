@@ -10,7 +10,7 @@ from agent.core.struct import Struct, field
 T = TypeVar("T")
 
 # A condition may look at things that wake nobody here; those are seen this late at most.
-_LOOK_AGAIN = 0.1
+_CHECK_SECONDS = 0.1
 
 
 class KubeletEvent(Struct):
@@ -45,13 +45,13 @@ class KubeletEvents(Sequence[KubeletEvent]):
     def __len__(self) -> int:
         return len(self._all)
 
-    def of(self, kind: str, resource: str | None = None) -> list[KubeletEvent]:
-        return list(self._matching(kind, resource))
+    def select(self, kind: str, resource: str | None = None) -> list[KubeletEvent]:
+        return list(self._find_events(kind, resource))
 
     def count(self, kind: str, resource: str | None = None) -> int:
-        return sum(1 for _ in self._matching(kind, resource))
+        return sum(1 for _ in self._find_events(kind, resource))
 
-    def _matching(self, kind: str, resource: str | None) -> Iterator[KubeletEvent]:
+    def _find_events(self, kind: str, resource: str | None) -> Iterator[KubeletEvent]:
         return (e for e in self._all if e.kind == kind and resource in (None, e.resource))
 
     def add(self, kind: str, resource: str = "", **detail: object) -> KubeletEvent:
@@ -73,7 +73,7 @@ class KubeletEvents(Sequence[KubeletEvent]):
             async with asyncio.timeout(timeout):
                 while not (value := condition()):
                     try:
-                        async with asyncio.timeout(_LOOK_AGAIN):
+                        async with asyncio.timeout(_CHECK_SECONDS):
                             await self._changed.wait()
                     except TimeoutError:
                         continue

@@ -15,48 +15,48 @@ class Fault(MutableStruct):
     seconds: float = 0.0
 
 
-class Faults:
+class InjectedFaults:
     """Each is used up by `times` registrations, of `resource` or of any; first come, first served."""
 
     def __init__(self) -> None:
-        self._waiting: list[Fault] = []
+        self._pending: list[Fault] = []
 
     def refuse(self, text: str, *, times: int = 1, resource: str | None = None) -> None:
         """Register answers UNKNOWN with this text, and does nothing."""
-        self._waiting.append(Fault("refuse", resource, times, text=text))
+        self._pending.append(Fault("refuse", resource, times, text=text))
 
     def hang(self, seconds: float, *, times: int = 1, resource: str | None = None) -> None:
         """Nothing happens for that long, then the registration goes its way."""
-        self._waiting.append(Fault("hang", resource, times, seconds=seconds))
+        self._pending.append(Fault("hang", resource, times, seconds=seconds))
 
     def close(self, *, times: int = 1, resource: str | None = None) -> None:
         """The plugin's connection is dropped inside Register, nothing is dialed."""
-        self._waiting.append(Fault("close", resource, times))
+        self._pending.append(Fault("close", resource, times))
 
     def lose_answer(self, *, times: int = 1, resource: str | None = None) -> None:
         """All is done, the stream opens, but the connection is dropped instead of an answer."""
-        self._waiting.append(Fault("lose_answer", resource, times))
+        self._pending.append(Fault("lose_answer", resource, times))
 
     def answer_late(self, seconds: float, *, times: int = 1, resource: str | None = None) -> None:
         """All is done and the stream opens; the answer comes that much later."""
-        self._waiting.append(Fault("answer_late", resource, times, seconds=seconds))
+        self._pending.append(Fault("answer_late", resource, times, seconds=seconds))
 
     def dial_late(self, seconds: float, *, times: int = 1, resource: str | None = None) -> None:
         """The request is checked, then this long nothing is dialed."""
-        self._waiting.append(Fault("dial_late", resource, times, seconds=seconds))
+        self._pending.append(Fault("dial_late", resource, times, seconds=seconds))
 
     def refuse_watched(self, text: str, *, times: int = 1, resource: str | None = None) -> None:
         """The plugin watcher answers NotifyRegistrationStatus(false) with this text."""
-        self._waiting.append(Fault("refuse_watched", resource, times, text=text))
+        self._pending.append(Fault("refuse_watched", resource, times, text=text))
 
     def clear(self) -> None:
-        self._waiting.clear()
+        self._pending.clear()
 
-    def next(self, resource: str, *, watched: bool = False) -> Fault | None:
-        for fault in self._waiting:
+    def take_fault(self, resource: str, *, watched: bool = False) -> Fault | None:
+        for fault in self._pending:
             if fault.resource in (None, resource) and (fault.kind == "refuse_watched") is watched:
                 fault.times -= 1
                 if fault.times <= 0:
-                    self._waiting.remove(fault)
+                    self._pending.remove(fault)
                 return fault
         return None

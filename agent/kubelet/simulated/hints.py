@@ -21,11 +21,11 @@ def has_topology(devices: Iterable[ListedDevice]) -> bool:
     return any(device.nodes for device in devices)
 
 
-def hints(
+def compute_hints(
     devices: Mapping[str, ListedDevice],
     available: Collection[str],
     reusable: Collection[str],
-    wanted: int,
+    count: int,
     numa_nodes: Collection[int],
     *,
     used_nodes_only: bool = True,
@@ -39,9 +39,9 @@ def hints(
         used = {node for device in devices.values() for node in device.nodes}
         nodes = [node for node in nodes if node in used]
     fewest = len(nodes)
-    found: list[frozenset[int]] = []
+    masks: list[frozenset[int]] = []
     for mask in (frozenset(c) for size in range(1, len(nodes) + 1) for c in combinations(nodes, size)):
-        if sum(1 for d in devices.values() if mask & set(d.nodes)) >= wanted:
+        if sum(1 for d in devices.values() if mask & set(d.nodes)) >= count:
             fewest = min(fewest, len(mask))
         matching = 0
         for device_id in reusable:
@@ -51,16 +51,16 @@ def hints(
                 matching += 1
         else:
             matching += sum(1 for i in available if i not in reusable and mask & set(devices[i].nodes))
-            if matching >= wanted:
-                found.append(mask)
-    return [Hint(mask, len(mask) == fewest) for mask in found]
+            if matching >= count:
+                masks.append(mask)
+    return [Hint(mask, len(mask) == fewest) for mask in masks]
 
 
-def best(hints_by_resource: Mapping[str, list[Hint] | None], numa_nodes: Collection[int], policy: str) -> Hint:
+def merge_hints(hints_by_resource: Mapping[str, list[Hint] | None], numa_nodes: Collection[int], policy: str) -> Hint:
     """The merged hint of one container (cm/topologymanager): nil is any node, an empty list is no way."""
     everywhere = frozenset(numa_nodes)
     choices = [
-        [Hint(None, True)] if found is None else (found or [Hint(None, False)]) for found in hints_by_resource.values()
+        [Hint(None, True)] if hints is None else (hints or [Hint(None, False)]) for hints in hints_by_resource.values()
     ]
     if policy == "single-numa-node":
         choices = [
@@ -73,16 +73,16 @@ def best(hints_by_resource: Mapping[str, list[Hint] | None], numa_nodes: Collect
         for hint in combination:
             nodes &= everywhere if hint.nodes is None else hint.nodes
         merged = Hint(nodes, all(hint.preferred for hint in combination))
-        if nodes and _better(merged, result):
+        if nodes and _is_better(merged, result):
             result = merged
     return Hint(None, result.preferred) if result.nodes == everywhere else result
 
 
-def _better(one: Hint, other: Hint) -> bool:
-    if one.preferred != other.preferred:
-        return one.preferred
-    return len(one.nodes or ()) < len(other.nodes or ())
+def _is_better(hint: Hint, other: Hint) -> bool:
+    if hint.preferred != other.preferred:
+        return hint.preferred
+    return len(hint.nodes or ()) < len(other.nodes or ())
 
 
-def admitted(hint: Hint, policy: str) -> bool:
+def is_admitted(hint: Hint, policy: str) -> bool:
     return hint.preferred or policy in ("none", "best-effort")

@@ -26,7 +26,7 @@ class Kubelet(KubeletRestarts):
         self,
         pod: str,
         container: str,
-        wanted: Mapping[str, int],
+        limits: Mapping[str, int],
         *,
         init: bool = False,
         restartable: bool = False,
@@ -38,21 +38,21 @@ class Kubelet(KubeletRestarts):
         """
         kind: Kind = "app" if not init else "sidecar" if restartable else "init"
         async with self._sync_loop:
-            self._alive()
-            there = self.pods.get(pod)
-            if there is None or not there.active:
-                there = self.pods[pod] = Pod(pod)
-            there.containers[container] = Container(container, dict(wanted), kind)
-            options = await self._admit(there, there.containers[container])
+            self._get_process()
+            pod_state = self.pods.get(pod)
+            if pod_state is None or not pod_state.is_active:
+                pod_state = self.pods[pod] = Pod(pod)
+            pod_state.containers[container] = Container(container, dict(limits), kind)
+            options = await self._admit(pod_state, pod_state.containers[container])
             if kind != "init":
-                there.running.add(container)
+                pod_state.running.add(container)
             return options
 
     async def _admit(self, pod: Pod, container: Container) -> ContainerOptions:
-        life, _ = self._alive()
+        process, _ = self._get_process()
         try:
-            nodes = self._affinity(life, pod, container)
-            return await life.admission.allocate(pod, container, nodes)
+            nodes = self._choose_nodes(process, pod, container)
+            return await process.admission.allocate(pod, container, nodes)
         except KubeletCrashed as crash:
             await self._crash(crash)
             raise
@@ -60,23 +60,23 @@ class Kubelet(KubeletRestarts):
             self._refuse(pod, refused)
             raise
         except (AllocationError, RpcError) as error:
-            if life is not self._life:
+            if process is not self._process:
                 raise KubeletStopped("the kubelet went away during admission") from error
             final = PodRefused("UnexpectedAdmissionError", f"Allocate failed due to {error}, which is unexpected")
             self._refuse(pod, final)
             raise final from error
 
-    def _affinity(self, life: KubeletProcess, pod: Pod, container: Container) -> frozenset[int] | None:
+    def _choose_nodes(self, process: KubeletProcess, pod: Pod, container: Container) -> frozenset[int] | None:
         policy, nodes = self._node.topology_policy, self._node.numa_nodes
         if policy == "none":
             return None
-        found = {
-            resource: life.admission.hints(pod.key, container.name, resource, number)
+        hints = {
+            resource: process.admission.compute_hints(pod.key, container.name, resource, number)
             for resource, number in container.limits.items()
-            if life.admission.known(resource)
+            if process.admission.is_known(resource)
         }
-        hint = numa.best(found, nodes, policy)
-        if not numa.admitted(hint, policy):
+        hint = numa.merge_hints(hints, nodes, policy)
+        if not numa.is_admitted(hint, policy):
             raise PodRefused("TopologyAffinityError", "Resources cannot be allocated with Topology locality")
         return hint.nodes
 
@@ -90,11 +90,11 @@ class Kubelet(KubeletRestarts):
 
         After a mere restart the containers run on and need nothing; after a reboot every one is admitted anew.
         """
-        life, _ = self._alive()
-        life.admission.sources_ready = False
+        process, _ = self._get_process()
+        process.admission.sources_ready = False
         refused = {}
         async with self._sync_loop:
-            for pod in [pod for pod in self.pods.values() if pod.active]:
+            for pod in [pod for pod in self.pods.values() if pod.is_active]:
                 if reboot:
                     pod.running.clear()
                 try:
@@ -104,42 +104,42 @@ class Kubelet(KubeletRestarts):
                             pod.running.add(container.name)
                 except PodRefused as error:
                     refused[pod.key] = str(error)
-        life.admission.sources_ready = True
+        process.admission.sources_ready = True
         return refused
 
     async def pre_start(self, pod: str, container: str) -> None:
         """PreStartContainer of each resource that wants it; AllocationError: the container does not start yet."""
-        life, _ = self._alive()
-        await life.admission.pre_start(pod, self.pods[pod].containers[container])
+        process, _ = self._get_process()
+        await process.admission.pre_start(pod, self.pods[pod].containers[container])
 
     async def start_container(self, pod: str, container: str) -> ContainerOptions:
         """A start or restart in a pod that was admitted: PreStartContainer, then the recorded answers again."""
-        life, _ = self._alive()
-        there = self.pods[pod]
+        process, _ = self._get_process()
+        pod_state = self.pods[pod]
         await self.pre_start(pod, container)
-        if life.admission.lacks(pod, there.containers[container]):
-            return await self._admit(there, there.containers[container])
+        if process.admission.has_missing_devices(pod, pod_state.containers[container]):
+            return await self._admit(pod_state, pod_state.containers[container])
         self.events.add("container_started", pod=pod, container=container)
-        return life.admission.options(pod, container)
+        return process.admission.build_options(pod, container)
 
     def device_health(self, pod: str) -> dict[str, str]:
         """What allocatedResourcesStatus says of a pod's devices, by id; nothing before 1.36.
 
         An id that is not listed any more is Healthy there, and so is one whose plugin went away healthy.
         """
-        life, _ = self._alive()
+        process, _ = self._get_process()
         if not self._node.release.tells_device_health:
             return {}
         return {
-            device_id: life.table.health(held.resource, device_id)
+            device_id: process.table.get_health(entry.resource, device_id)
             for container in self.pods[pod].containers.values()
             if container.kind != "init"
-            for held in life.admission.holdings.of(pod, container.name)
-            for device_id in held.ids
+            for entry in process.admission.pod_devices.find_entries(pod, container.name)
+            for device_id in entry.ids
         }
 
     def remove_pod(self, pod: str) -> None:
         """Its devices are free at the next admission or PodResources List; the plugin is not told."""
-        there = self.pods.pop(pod, None)
-        if there is not None:
+        pod_state = self.pods.pop(pod, None)
+        if pod_state is not None:
             self.events.add("pod_removed", pod=pod)

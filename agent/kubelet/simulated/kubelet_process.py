@@ -10,7 +10,7 @@ from agent.kubelet.simulated.checkpoint import NAME as CHECKPOINT
 from agent.kubelet.simulated.checkpoint import Checkpoint
 from agent.kubelet.simulated.clients import Clients
 from agent.kubelet.simulated.device_table import DeviceTable, ReceivedList
-from agent.kubelet.simulated.devices_of_pods import Holdings
+from agent.kubelet.simulated.devices_of_pods import PodDevices
 from agent.kubelet.simulated.listener import GrpcListener
 from agent.kubelet.simulated.pod_resources import PodResources
 from agent.kubelet.simulated.registration import Registration
@@ -20,7 +20,7 @@ from agent.kubelet.simulated.watcher import Watcher
 SOCKET = "kubelet.sock"
 
 
-def clean(directory: str, *, all_files: bool) -> list[str]:
+def remove_files(directory: str, *, all_files: bool) -> list[str]:
     """What a kubelet removes at start, at the top level only; returns the names."""
     removed = []
     for entry in sorted(os.scandir(directory), key=lambda entry: entry.name):
@@ -39,24 +39,24 @@ class KubeletProcess:
 
     def __init__(self, node: SimulatedNode, *, wipe: bool) -> None:
         self._node = node
-        self.over = False
+        self.is_over = False
         os.makedirs(node.directory, mode=0o755, exist_ok=True)
         checkpoint = Checkpoint.read(node.directory)
         self.table = DeviceTable(node.clock, node.limits.grace)
-        self.table.remember(checkpoint.registered)
+        self.table.remember(checkpoint.healthy_ids)
         self.admission = Admission(
             self.table,
-            Holdings(checkpoint.held),
+            PodDevices(checkpoint.entries),
             events=node.events,
             release=node.release,
             limits=node.limits,
             chance=node.chance,
             numa_nodes=node.numa_nodes,
             save=self._save,
-            active=lambda key: key in node.pods and node.pods[key].active,
+            is_active=lambda key: key in node.pods and node.pods[key].is_active,
         )
         path = os.path.join(node.directory, SOCKET)
-        removed = clean(node.directory, all_files=node.release.wipes_all_files) if wipe else []
+        removed = remove_files(node.directory, all_files=node.release.wipes_all_files) if wipe else []
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
         self._registry = GrpcListener(path)
@@ -69,7 +69,7 @@ class KubeletProcess:
         self._registry.listen()
         self._node.events.add("listening")
 
-    def _pod_resources(self, directory: str) -> GrpcListener:
+    def _listen_pod_resources(self, directory: str) -> GrpcListener:
         """Appears by rename, already listening."""
         os.makedirs(directory, mode=0o750, exist_ok=True)
         temporary = os.path.join(directory, f".{os.getpid()}.sock")
@@ -101,7 +101,7 @@ class KubeletProcess:
                 if node.pod_resources_directory is not None:
                     active_only = node.release.lists_active_pods_only
                     service = PodResources(node.pods, self.admission, self.table, node.limits, active_only=active_only)
-                    tasks.create_task(self._pod_resources(node.pod_resources_directory).serve(service))
+                    tasks.create_task(self._listen_pod_resources(node.pod_resources_directory).serve(service))
                 if node.watcher_directory is not None:
                     watcher = Watcher(
                         node.watcher_directory,
@@ -116,36 +116,36 @@ class KubeletProcess:
         finally:
             await self.close()
 
-    def _receive(self, seen: ReceivedList) -> None:
-        self.table.listed(seen.resource, seen.devices)
+    def _receive(self, received: ReceivedList) -> None:
+        self.table.replace_devices(received.resource, received.devices)
         self._save()
         self._node.events.add(
             "list",
-            seen.resource,
-            list=seen.number,
-            healthy=len(seen.healthy),
-            unhealthy=len(seen.ids - seen.healthy),
-            size=seen.size,
-            repeated=seen.repeated,
-            duplicates=sorted(seen.duplicates),
+            received.resource,
+            list=received.number,
+            healthy=len(received.healthy),
+            unhealthy=len(received.ids - received.healthy),
+            size=received.size,
+            repeated=received.repeated,
+            duplicates=sorted(received.duplicates),
         )
 
     def _save(self) -> None:
         # Without its directory the real one logs an error and goes on.
         with contextlib.suppress(FileNotFoundError):
-            if not self.over:
-                Checkpoint.write(self._node.directory, self.admission.holdings.all(), self.table.healthy)
+            if not self.is_over:
+                Checkpoint.write(self._node.directory, self.admission.pod_devices.list_entries(), self.table.healthy)
 
     def drop(self) -> None:
         """As SIGKILL: every connection ends without a word."""
-        self.over = True
+        self.is_over = True
         for listener in self._listeners:
             listener.drop()
         if self.clients is not None:
             self.clients.drop()
 
     async def close(self) -> None:
-        self.over = True
+        self.is_over = True
         for listener in self._listeners:
             await listener.close()
         if self.clients is not None:

@@ -13,7 +13,7 @@ from agent.kubelet.simulated.clients import Client, Clients, ReceivedLists
 from agent.kubelet.simulated.device_table import NodeStatus
 from agent.kubelet.simulated.errors import KubeletCrashed, KubeletStopped
 from agent.kubelet.simulated.events import KubeletEvent, KubeletEvents
-from agent.kubelet.simulated.fault_injection import Faults
+from agent.kubelet.simulated.fault_injection import InjectedFaults
 from agent.kubelet.simulated.kubelet_process import SOCKET, KubeletProcess
 from agent.kubelet.simulated.limits import Limits
 from agent.kubelet.simulated.pod import Pod
@@ -47,7 +47,7 @@ class KubeletRestarts:
         self.socket = os.path.join(self.directory, SOCKET)
         self.events = KubeletEvents(listener)
         self.lists = ReceivedLists()
-        self.faults = Faults()
+        self.faults = InjectedFaults()
         self.pods: dict[str, Pod] = {}
         self.crashed: str | None = None
         self._node = SimulatedNode(
@@ -65,7 +65,7 @@ class KubeletRestarts:
             faults=self.faults,
             pods=self.pods,
         )
-        self._life: KubeletProcess | None = None
+        self._process: KubeletProcess | None = None
         self._task: asyncio.Task[None] | None = None
         # Pods are admitted one at a time: while a plugin thinks, all others wait.
         self._sync_loop = asyncio.Lock()
@@ -83,25 +83,25 @@ class KubeletRestarts:
 
     @property
     def running(self) -> bool:
-        return self._life is not None
+        return self._process is not None
 
     async def start(self, *, wipe: bool = True, listen_after: float = 0.0) -> None:
         """`wipe=False` leaves the plugins' sockets; between bind and listen pass `listen_after` seconds."""
-        if self._life is not None:
+        if self._process is not None:
             raise RuntimeError("the kubelet is running")
         self.crashed = None
-        life = KubeletProcess(self._node, wipe=wipe)
+        process = KubeletProcess(self._node, wipe=wipe)
         try:
             await asyncio.sleep(listen_after)
-            life.listen()
+            process.listen()
         except BaseException:
-            await life.close()
+            await process.close()
             raise
-        self._life = life
+        self._process = process
         # Not in a group of ours: start and stop may be called in different tasks, as pytest does.
-        self._task = asyncio.create_task(life.run(), name="simulated kubelet")
+        self._task = asyncio.create_task(process.run(), name="simulated kubelet")
         self._task.add_done_callback(lambda _: self.events.wake())
-        ready = asyncio.create_task(life.ready.wait())
+        ready = asyncio.create_task(process.ready.wait())
         await asyncio.wait({ready, self._task}, return_when=asyncio.FIRST_COMPLETED)
         if not ready.done():
             ready.cancel()
@@ -109,12 +109,12 @@ class KubeletRestarts:
 
     async def stop(self, kind: Literal["term", "kill"] = "term") -> None:
         """All connections end; kubelet.sock and the plugins' sockets stay. Stopped already: nothing."""
-        life, task = self._life, self._task
-        if life is None or task is None:
+        process, task = self._process, self._task
+        if process is None or task is None:
             return
-        self._life = self._task = None
+        self._process = self._task = None
         if kind == "kill":
-            life.drop()
+            process.drop()
         task.cancel()
         await asyncio.wait({task})
         self.events.add("stopped", signal=kind)
@@ -128,12 +128,12 @@ class KubeletRestarts:
         await asyncio.sleep(gap)
         await self.start(wipe=wipe, listen_after=listen_after)
 
-    def _alive(self) -> tuple[KubeletProcess, Clients]:
+    def _get_process(self) -> tuple[KubeletProcess, Clients]:
         if self.crashed is not None:
             raise KubeletCrashed(self.crashed)
-        if self._life is None or self._life.clients is None:
+        if self._process is None or self._process.clients is None:
             raise KubeletStopped("no kubelet is running")
-        return self._life, self._life.clients
+        return self._process, self._process.clients
 
     async def _crash(self, crash: KubeletCrashed) -> None:
         self.crashed = str(crash)
@@ -158,7 +158,7 @@ class KubeletRestarts:
 
     def status(self) -> NodeStatus:
         """What the node would report; looking forgets resources whose grace is over, as the real pass does."""
-        return NodeStatus() if self._life is None else self._life.table.status()
+        return NodeStatus() if self._process is None else self._process.table.compute_status()
 
     def capacity(self, resource: str) -> int:
         return self.status().capacity.get(resource, 0)
@@ -167,56 +167,62 @@ class KubeletRestarts:
         return self.status().allocatable.get(resource, 0)
 
     def healthy(self, resource: str) -> frozenset[str]:
-        return frozenset(() if self._life is None else self._life.table.healthy.get(resource, ()))
+        return frozenset(() if self._process is None else self._process.table.healthy.get(resource, ()))
 
     def unhealthy(self, resource: str) -> frozenset[str]:
-        return frozenset(() if self._life is None else self._life.table.unhealthy.get(resource, ()))
+        return frozenset(() if self._process is None else self._process.table.unhealthy.get(resource, ()))
 
-    def known(self, resource: str) -> bool:
+    def is_known(self, resource: str) -> bool:
         """Whether a pod that asks for it is refused, or runs without, when there is none."""
-        return self._life is not None and self._life.admission.known(resource)
+        return self._process is not None and self._process.admission.is_known(resource)
 
-    def held(self, resource: str) -> dict[str, tuple[str, str]]:
+    def get_held_ids(self, resource: str) -> dict[str, tuple[str, str]]:
         """Id: (pod, container)."""
-        holdings = [] if self._life is None else self._life.admission.holdings.all()
+        holdings = [] if self._process is None else self._process.admission.pod_devices.list_entries()
         return {i: (h.pod, h.container) for h in holdings if h.resource == resource for i in h.ids}
 
-    def taken(self, resource: str) -> frozenset[str]:
+    def get_allocated_ids(self, resource: str) -> frozenset[str]:
         """What the kubelet takes for allocated; more than `held` where devices leaked."""
-        return frozenset(() if self._life is None else self._life.admission.holdings.taken.get(resource, ()))
+        return frozenset(
+            () if self._process is None else self._process.admission.pod_devices.allocated.get(resource, ())
+        )
 
     def streams(self, resource: str) -> int:
         """How many ListAndWatch streams are open for it."""
-        return len(self._clients_of(resource))
+        return len(self._find_clients(resource))
 
     def connections(self) -> int:
         """Connections to plugins, with those the real kubelet would leak."""
-        return 0 if self._life is None or self._life.clients is None else len(self._life.clients.open)
+        return 0 if self._process is None or self._process.clients is None else len(self._process.clients.open)
 
-    def hints(self, resource: str, wanted: int, *, pod: str = "", container: str = "") -> list[numa.Hint] | None:
+    def hints(self, resource: str, count: int, *, pod: str = "", container: str = "") -> list[numa.Hint] | None:
         """For a container to come, or for one that holds devices: None is any node, an empty list no way."""
-        life, _ = self._alive()
-        return life.admission.hints(pod, container, resource, wanted)
+        process, _ = self._get_process()
+        return process.admission.compute_hints(pod, container, resource, count)
 
     # ------------------------------------------------------------ streams
 
-    def _clients_of(self, resource: str) -> list[Client]:
-        return [] if self._life is None or self._life.clients is None else self._life.clients.of(resource)
+    def _find_clients(self, resource: str) -> list[Client]:
+        return (
+            []
+            if self._process is None or self._process.clients is None
+            else self._process.clients.find_streaming(resource)
+        )
 
     def stop_reading(self, resource: str) -> None:
         """A slow kubelet: the streams stay open, nothing is read from them."""
-        for client in self._clients_of(resource):
+        for client in self._find_clients(resource):
             client.reading.clear()
 
     def resume_reading(self, resource: str) -> None:
-        for client in self._clients_of(resource):
+        for client in self._find_clients(resource):
             client.reading.set()
 
-    def cancel_stream(self, resource: str, which: int = 0) -> None:
+    def cancel_stream(self, resource: str, index: int = 0) -> None:
         """RST_STREAM by the kubelet; 0 is the oldest, -1 the newest."""
-        self._clients_of(resource)[which].cancel_stream()
+        self._find_clients(resource)[index].cancel_stream()
 
     async def open_stream(self, resource: str) -> None:
         """A second connection and stream at the socket of the newest, as a duplicate registration makes."""
-        _, clients = self._alive()
-        await clients.connect(resource, self._clients_of(resource)[-1].socket, again=True)
+        _, clients = self._get_process()
+        await clients.connect(resource, self._find_clients(resource)[-1].socket, allow_duplicate=True)

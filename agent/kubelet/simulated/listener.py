@@ -20,12 +20,12 @@ class _Connections(Server):
 
     def _protocol_factory(self) -> H2Protocol:
         protocol = super()._protocol_factory()
-        self.open = [known for known in self.open if not _lost(known)]
+        self.open = [connection for connection in self.open if not _is_lost(connection)]
         self.open.append(protocol)
         return protocol
 
 
-def _lost(protocol: H2Protocol) -> bool:
+def _is_lost(protocol: H2Protocol) -> bool:
     return hasattr(protocol, "connection") and protocol.connection.is_closing()
 
 
@@ -63,11 +63,11 @@ class GrpcListener:
                 await ready.wait()
                 ready.clear()
                 with contextlib.suppress(OSError):
-                    await self._serve_one(self._socket.accept()[0], self._connections)
+                    await self._accept(self._socket.accept()[0], self._connections)
         finally:
             loop.remove_reader(self._socket)
 
-    async def _serve_one(self, connection: socket.socket, connections: _Connections) -> None:
+    async def _accept(self, connection: socket.socket, connections: _Connections) -> None:
         try:
             await asyncio.get_running_loop().connect_accepted_socket(connections._protocol_factory, connection)  # noqa: SLF001
         except BaseException:
@@ -77,7 +77,7 @@ class GrpcListener:
     def drop(self) -> None:
         """As the death of a process."""
         for protocol in self._connections.open if self._connections else ():
-            if hasattr(protocol, "connection") and not _lost(protocol):  # one just accepted has none yet
+            if hasattr(protocol, "connection") and not _is_lost(protocol):  # one just accepted has none yet
                 protocol.connection._transport.abort()  # noqa: SLF001
 
     async def close(self) -> None:
@@ -88,5 +88,5 @@ class GrpcListener:
         for protocol in self._connections.open:
             if hasattr(protocol, "processor"):
                 protocol.processor.close("kubelet stopped")
-        for served in self._connections._handlers:  # noqa: SLF001
-            await served.wait_closed()
+        for handler in self._connections._handlers:  # noqa: SLF001
+            await handler.wait_closed()

@@ -27,13 +27,13 @@ _WINDOW = 65_535
 T = TypeVar("T")
 
 
-def code_name(status: Status) -> str:
+def format_code(status: Status) -> str:
     """As grpc-go prints a status code."""
     names = {Status.OK: "OK", Status.CANCELLED: "Canceled"}
     return names.get(status) or status.name.title().replace("_", "")
 
 
-def encoded_timeout(seconds: float) -> str:
+def format_timeout(seconds: float) -> str:
     """grpc-timeout as grpc-go writes it: the finest unit that fits eight digits."""
     nanoseconds = max(int(seconds * 1e9), 0)
     for unit, size in (("n", 1), ("u", 1_000), ("m", 1_000_000)):
@@ -47,24 +47,24 @@ class _Protocol(H2Protocol):
 
     def __init__(self, reader: AbstractHandler, config: Configuration, h2_config: H2Configuration) -> None:
         super().__init__(reader, config, h2_config)
-        self.settled = asyncio.Event()
-        self.lost = asyncio.Event()
+        self.settings_received = asyncio.Event()
+        self.connection_ended = asyncio.Event()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         self.transport = cast("asyncio.Transport", transport)
-        known = self.processor.processors[RemoteSettingsChanged]
+        previous_handler = self.processor.processors[RemoteSettingsChanged]
 
-        def settings(event: Any) -> None:  # noqa: ANN401
-            cast("Callable[[Any], None]", known)(event)
-            self.settled.set()
+        def handle_settings(event: Any) -> None:  # noqa: ANN401
+            cast("Callable[[Any], None]", previous_handler)(event)
+            self.settings_received.set()
 
-        cast("dict[Any, Any]", self.processor.processors)[RemoteSettingsChanged] = settings
+        cast("dict[Any, Any]", self.processor.processors)[RemoteSettingsChanged] = handle_settings
 
     def connection_lost(self, exc: BaseException | None) -> None:
         super().connection_lost(exc)
-        self.lost.set()
-        self.settled.set()
+        self.connection_ended.set()
+        self.settings_received.set()
 
 
 class _Call(grpclib.client.Stream[Any, Any]):
@@ -88,7 +88,7 @@ class _Call(grpclib.client.Stream[Any, Any]):
                 ("grpc-accept-encoding", "gzip"),
             ]
             if self._deadline is not None:
-                headers.append(("grpc-timeout", encoded_timeout(self._deadline.time_remaining())))
+                headers.append(("grpc-timeout", format_timeout(self._deadline.time_remaining())))
             self._release_stream = await stream.send_request(headers, end_stream=end, _processor=protocol.processor)
             self._stream = stream
             self._send_request_done = True
@@ -131,17 +131,17 @@ class _Channel(grpclib.client.Channel):
 
     async def connect(self) -> None:
         self._protocol = cast("_Protocol", await self._create_connection())
-        await self._protocol.settled.wait()
-        if self._protocol.lost.is_set():
+        await self._protocol.settings_received.wait()
+        if self._protocol.connection_ended.is_set():
             raise ConnectionResetError("connection closed before server preface received")
 
     async def __connect__(self) -> H2Protocol:
-        if self._protocol is None or self._protocol.lost.is_set():
+        if self._protocol is None or self._protocol.connection_ended.is_set():
             raise ConnectionResetError("connection closed")
         return self._protocol
 
-    def request(self, name: str, cardinality: Cardinality, request_type: Any, reply_type: Any, **how: Any) -> _Call:  # noqa: ANN401
-        seconds: float | None = how.get("timeout")
+    def request(self, name: str, cardinality: Cardinality, request_type: Any, reply_type: Any, **options: Any) -> _Call:  # noqa: ANN401
+        seconds: float | None = options.get("timeout")
         return _Call(
             self,
             name,
@@ -188,7 +188,9 @@ class Peer:
         except TimeoutError:
             raise RpcError("DeadlineExceeded", "context deadline exceeded") from None
 
-    async def lists(self, receive: Callable[[v1beta1.ListAndWatchResponse, int], None], reading: asyncio.Event) -> None:
+    async def receive_lists(
+        self, receive: Callable[[v1beta1.ListAndWatchResponse, int], None], reading: asyncio.Event
+    ) -> None:
         """ListAndWatch until it ends; RpcError if not with OK. Nothing is read while `reading` is clear."""
 
         async def stream() -> None:
@@ -208,16 +210,16 @@ class Peer:
                     try:
                         receive(message, call.size)
                     except Exception as error:
-                        ours.append(error)
+                        receive_errors.append(error)
                         raise
 
-        ours: list[Exception] = []
+        receive_errors: list[Exception] = []
         try:
-            await asked(stream())
+            await call_plugin(stream())
         except RpcError:
             # A mistake of the one who receives is none of the plugin's.
-            if ours:
-                raise ours[0] from None
+            if receive_errors:
+                raise receive_errors[0] from None
             raise
 
     async def close(self) -> None:
@@ -228,21 +230,21 @@ class Peer:
             return
         try:
             async with asyncio.timeout(1):
-                await protocol.lost.wait()
+                await protocol.connection_ended.wait()
         except TimeoutError:
             protocol.transport.abort()
-            await protocol.lost.wait()
+            await protocol.connection_ended.wait()
 
     def drop(self) -> None:
         self.channel.drop()
 
 
-async def asked(call: Awaitable[T]) -> T:
+async def call_plugin(call: Awaitable[T]) -> T:
     """The answer to a call, or RpcError."""
     try:
         return await call
     except GRPCError as error:
-        raise RpcError(code_name(error.status), error.message or "") from None
+        raise RpcError(format_code(error.status), error.message or "") from None
     except TimeoutError:
         raise RpcError("DeadlineExceeded", "context deadline exceeded") from None
     except (StreamTerminatedError, OSError) as error:

@@ -32,5 +32,5 @@ class Pod(MutableStruct):
         return self.key.rpartition("/")[2]
 
     @property
-    def active(self) -> bool:
+    def is_active(self) -> bool:
         return self.phase == "Running"

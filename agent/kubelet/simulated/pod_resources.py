@@ -14,7 +14,7 @@ from agent.kubelet.simulated.limits import Limits
 from agent.kubelet.simulated.pod import Pod
 
 
-class Bucket:
+class TokenBucket:
     """One for all clients and methods of the socket."""
 
     def __init__(self, rate: float, burst: int, clock: Callable[[], float]) -> None:
@@ -25,23 +25,23 @@ class Bucket:
         self._at = clock()
 
     def take(self) -> None:
-        now = self._clock()
-        self._tokens = min(self._tokens + (now - self._at) * self._rate, self._burst)
-        self._at = now
+        current_time = self._clock()
+        self._tokens = min(self._tokens + (current_time - self._at) * self._rate, self._burst)
+        self._at = current_time
         if self._tokens < 1:
             raise GRPCError(Status.RESOURCE_EXHAUSTED, "rejected by rate limit")
         self._tokens -= 1
 
 
-def _entries(holdings: Iterable[CheckpointEntry]) -> Iterator[v1.ContainerDevices]:
+def _build_entries(holdings: Iterable[CheckpointEntry]) -> Iterator[v1.ContainerDevices]:
     """One per device and NUMA node: a device on two nodes comes twice."""
-    for held in holdings:
-        for node, ids in held.by_node.items():
+    for entry in holdings:
+        for node, ids in entry.by_node.items():
             for device_id in ids:
-                yield _entry(held.resource, device_id, None if node == NO_NODE else node)
+                yield _build_entry(entry.resource, device_id, None if node == NO_NODE else node)
 
 
-def _entry(resource: str, device_id: str, node: int | None) -> v1.ContainerDevices:
+def _build_entry(resource: str, device_id: str, node: int | None) -> v1.ContainerDevices:
     topology = None if node is None else v1.TopologyInfo(nodes=[v1.NumaNode(id=node)])
     return v1.ContainerDevices(resource_name=resource, device_ids=[device_id], topology=topology)
 
@@ -55,12 +55,14 @@ class PodResources(v1.PodResourcesListerBase):
         self._table = table
         self._active_only = active_only
         clock = asyncio.get_running_loop().time
-        self._bucket = Bucket(limits.pod_resources_rate, limits.pod_resources_burst, clock)
+        self._bucket = TokenBucket(limits.pod_resources_rate, limits.pod_resources_burst, clock)
 
-    def _pod(self, pod: Pod) -> v1.PodResources:
+    def _build_pod(self, pod: Pod) -> v1.PodResources:
         # An ordinary init container is over by the time anyone asks.
         containers = [
-            v1.ContainerResources(name=c.name, devices=list(_entries(self._admission.holdings.of(pod.key, c.name))))
+            v1.ContainerResources(
+                name=c.name, devices=list(_build_entries(self._admission.pod_devices.find_entries(pod.key, c.name)))
+            )
             for c in pod.containers.values()
             if c.kind != "init"
         ]
@@ -69,8 +71,8 @@ class PodResources(v1.PodResourcesListerBase):
     async def list(self, message: v1.ListPodResourcesRequest) -> v1.ListPodResourcesResponse:  # noqa: ARG002
         self._bucket.take()
         self._admission.drop_finished()
-        listed = [pod for pod in self._pods.values() if pod.active or not self._active_only]
-        return v1.ListPodResourcesResponse(pod_resources=[self._pod(pod) for pod in listed])
+        listed = [pod for pod in self._pods.values() if pod.is_active or not self._active_only]
+        return v1.ListPodResourcesResponse(pod_resources=[self._build_pod(pod) for pod in listed])
 
     async def get_allocatable_resources(
         self,
@@ -79,7 +81,7 @@ class PodResources(v1.PodResourcesListerBase):
         """Healthy devices, those in use too."""
         self._bucket.take()
         entries = [
-            _entry(resource, device_id, node)
+            _build_entry(resource, device_id, node)
             for resource, ids in self._table.healthy.items()
             for device_id in sorted(ids)
             for node in self._table.devices[resource][device_id].nodes or (None,)
@@ -90,6 +92,6 @@ class PodResources(v1.PodResourcesListerBase):
         self._bucket.take()
         for pod in self._pods.values():
             if (pod.name, pod.namespace) == (message.pod_name, message.pod_namespace):
-                return v1.GetPodResourcesResponse(pod_resources=self._pod(pod))
+                return v1.GetPodResourcesResponse(pod_resources=self._build_pod(pod))
         text = f"pod {message.pod_name} in namespace {message.pod_namespace} not found"
         raise GRPCError(Status.UNKNOWN, text)

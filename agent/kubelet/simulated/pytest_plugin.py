@@ -26,14 +26,14 @@ async def make_kubelet(tmp_path: Path) -> AsyncIterator[Callable[..., Kubelet]]:
     """
     from agent.kubelet.simulated.kubelet import Kubelet
 
-    made: list[Kubelet] = []
+    kubelets: list[Kubelet] = []
 
     def make(directory: Path | None = None, **how: Any) -> Kubelet:  # noqa: ANN401
-        made.append(Kubelet(directory or tmp_path / f"dp{len(made) or ''}", **how))
-        return made[-1]
+        kubelets.append(Kubelet(directory or tmp_path / f"dp{len(kubelets) or ''}", **how))
+        return kubelets[-1]
 
     yield make
-    for kubelet in made:
+    for kubelet in kubelets:
         await kubelet.stop()
 
 

@@ -8,11 +8,11 @@ from grpclib import GRPCError
 from grpclib.const import Cardinality, Handler, Status
 
 from agent.kubelet.messages import v1beta1
-from agent.kubelet.simulated.clients import Clients, RegistrationError, begin
+from agent.kubelet.simulated.clients import Clients, RegistrationError, start_task
 from agent.kubelet.simulated.events import KubeletEvents
-from agent.kubelet.simulated.fault_injection import Fault, Faults
+from agent.kubelet.simulated.fault_injection import Fault, InjectedFaults
 from agent.kubelet.simulated.release import Release
-from agent.kubelet.simulated.resource_name import accepted
+from agent.kubelet.simulated.resource_name import is_accepted
 
 if TYPE_CHECKING:
     from grpclib.server import Stream
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 VERSION = "v1beta1"
 
 
-def refusal(request: v1beta1.RegisterRequest) -> str | None:
+def find_refusal(request: v1beta1.RegisterRequest) -> str | None:
     """Steps 2 and 3, in the words of dp/server.go."""
     if request.version != VERSION:
         return (
             f'requested API version "{request.version}" is not supported by kubelet. Supported version is ["{VERSION}"]'
         )
-    if not accepted(request.resource_name):
+    if not is_accepted(request.resource_name):
         return f'the ResourceName "{request.resource_name}" is invalid'
     return None
 
 
-def joined(directory: str, endpoint: str) -> str:
+def join_path(directory: str, endpoint: str) -> str:
     """A plain join, as filepath.Join: `..` leads out, an absolute path leads below."""
     return os.path.normpath(directory + "/" + endpoint)
 
@@ -43,7 +43,7 @@ class Registration:
         self,
         directory: str,
         clients: Clients,
-        faults: Faults,
+        faults: InjectedFaults,
         *,
         events: KubeletEvents,
         release: Release,
@@ -67,7 +67,7 @@ class Registration:
         request = await stream.recv_message()
         if request is None:
             return
-        resource, fault = request.resource_name, self._faults.next(request.resource_name)
+        resource, fault = request.resource_name, self._faults.take_fault(request.resource_name)
         self._events.add(
             "register",
             resource,
@@ -79,25 +79,25 @@ class Registration:
             fault=None if fault is None else fault.kind,
         )
         try:
-            await self._early(fault, stream)
-            if (text := refusal(request)) is not None:
+            await self._raise_fault(fault, stream)
+            if (text := find_refusal(request)) is not None:
                 raise RegistrationError(text)
             await self._pause(fault, "dial_late")
-            await self._connect(resource, joined(self._directory, request.endpoint), stream)
+            await self._connect(resource, join_path(self._directory, request.endpoint), stream)
         except RegistrationError as error:
             self._events.add("register_refused", resource, text=str(error))
             raise GRPCError(Status.UNKNOWN, str(error)) from None
         await self._pause(fault, "answer_late")
         if fault is not None and fault.kind == "lose_answer":
-            drop(stream)
+            drop_connection(stream)
             return
         await stream.send_message(v1beta1.Empty())
         self._events.add("register_answered", resource)
 
-    async def _early(self, fault: Fault | None, stream: Any) -> None:  # noqa: ANN401
+    async def _raise_fault(self, fault: Fault | None, stream: Any) -> None:  # noqa: ANN401
         await self._pause(fault, "hang")
         if fault is not None and fault.kind == "close":
-            drop(stream)
+            drop_connection(stream)
             raise RegistrationError("connection closed")
         if fault is not None and fault.kind == "refuse":
             raise RegistrationError(fault.text)
@@ -122,10 +122,10 @@ class Registration:
             return None
 
         # Until 1.34 it goes on after the plugin has given up waiting.
-        if (error := await asyncio.shield(begin(self._tasks, attempt()))) is not None:
+        if (error := await asyncio.shield(start_task(self._tasks, attempt()))) is not None:
             raise error
 
 
-def drop(stream: Any) -> None:  # noqa: ANN401
+def drop_connection(stream: Any) -> None:  # noqa: ANN401
     """Ends the connection the call came on, without a word."""
     stream._stream._transport.abort()  # noqa: SLF001

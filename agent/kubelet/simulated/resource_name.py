@@ -7,7 +7,7 @@ _PREFIX = re.compile(rf"{_LABEL}(\.{_LABEL})*")
 _NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
 
 
-def accepted(resource: str) -> bool:
+def is_accepted(resource: str) -> bool:
     """v1helper.IsExtendedResourceName: `requests.` + name has to be a qualified name of its own."""
     if "/" not in resource or "kubernetes.io/" in resource or resource.startswith("requests."):
         return False

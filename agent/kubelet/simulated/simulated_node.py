@@ -6,7 +6,7 @@ from collections.abc import Callable
 from agent.core.struct import Struct
 from agent.kubelet.simulated.clients import ReceivedLists
 from agent.kubelet.simulated.events import KubeletEvents
-from agent.kubelet.simulated.fault_injection import Faults
+from agent.kubelet.simulated.fault_injection import InjectedFaults
 from agent.kubelet.simulated.limits import Limits
 from agent.kubelet.simulated.pod import Pod
 from agent.kubelet.simulated.release import Release
@@ -24,5 +24,5 @@ class SimulatedNode(Struct, kw_only=True):
     clock: Callable[[], float]
     events: KubeletEvents
     lists: ReceivedLists
-    faults: Faults
+    faults: InjectedFaults
     pods: dict[str, Pod]

@@ -10,12 +10,12 @@ from agent.kubelet.messages import pluginregistration
 from agent.kubelet.simulated.clients import Clients, RegistrationError
 from agent.kubelet.simulated.errors import RpcError
 from agent.kubelet.simulated.events import KubeletEvents
-from agent.kubelet.simulated.fault_injection import Faults
+from agent.kubelet.simulated.fault_injection import InjectedFaults
 from agent.kubelet.simulated.limits import Limits
-from agent.kubelet.simulated.plugin_client import Peer, asked
+from agent.kubelet.simulated.plugin_client import Peer, call_plugin
 from agent.kubelet.simulated.registration import VERSION
 from agent.kubelet.simulated.release import Release
-from agent.kubelet.simulated.resource_name import accepted
+from agent.kubelet.simulated.resource_name import is_accepted
 
 Identity = tuple[int, int, int]  # device, inode, time of change: a socket made anew is another one
 
@@ -23,9 +23,9 @@ Identity = tuple[int, int, int]  # device, inode, time of change: a socket made 
 class _TryError(Exception):
     """The end of one try; `recorded` if the kubelet has the plugin in its actual state all the same."""
 
-    def __init__(self, text: str, *, recorded: bool = False) -> None:
+    def __init__(self, text: str, *, is_recorded: bool = False) -> None:
         super().__init__(text)
-        self.recorded = recorded
+        self.is_recorded = is_recorded
 
 
 class Watcher:
@@ -35,7 +35,7 @@ class Watcher:
         self,
         directory: str,
         clients: Clients,
-        faults: Faults,
+        faults: InjectedFaults,
         *,
         events: KubeletEvents,
         release: Release,
@@ -47,34 +47,34 @@ class Watcher:
         self._events = events
         self._release = release
         self._limits = limits
-        self._recorded: dict[str, tuple[Identity, str, str]] = {}  # path: who, resource, service socket
-        self._working: set[str] = set()
+        self._registered: dict[str, tuple[Identity, str, str]] = {}  # path: who, resource, service socket
+        self._pending: set[str] = set()
         self._not_before: dict[str, tuple[float, float]] = {}  # path: time, next pause
 
     async def run(self) -> None:
         os.makedirs(self.directory, mode=0o750, exist_ok=True)
         async with asyncio.TaskGroup() as tries:
             while True:
-                await self._pass(tries)
+                await self._update(tries)
                 await asyncio.sleep(self._limits.watcher_poll)
 
-    async def _pass(self, tries: asyncio.TaskGroup) -> None:
+    async def _update(self, tries: asyncio.TaskGroup) -> None:
         """Unregistrations first."""
-        present = dict(self._sockets(self.directory))
-        for path, (identity, resource, socket) in list(self._recorded.items()):
+        present = dict(self._find_sockets(self.directory))
+        for path, (identity, resource, socket) in list(self._registered.items()):
             if present.get(path) != identity:
-                del self._recorded[path]
+                del self._registered[path]
                 self._not_before.pop(path, None)
                 self._events.add("plugin_gone", resource, path=path)
                 await self._clients.deregister(resource, socket)
-        now = asyncio.get_running_loop().time()
+        current_time = asyncio.get_running_loop().time()
         for path, identity in present.items():
             due, _ = self._not_before.get(path, (0.0, 0.0))
-            if path not in self._recorded and path not in self._working and due <= now:
-                self._working.add(path)
+            if path not in self._registered and path not in self._pending and due <= current_time:
+                self._pending.add(path)
                 tries.create_task(self._try(path, identity))
 
-    def _sockets(self, directory: str) -> Iterator[tuple[str, Identity]]:
+    def _find_sockets(self, directory: str) -> Iterator[tuple[str, Identity]]:
         try:
             entries = list(os.scandir(directory))
         except OSError:
@@ -87,7 +87,7 @@ class Watcher:
             if entry.name.startswith("."):
                 continue
             if stat.S_ISDIR(status.st_mode):
-                yield from self._sockets(entry.path)
+                yield from self._find_sockets(entry.path)
             elif stat.S_ISSOCK(status.st_mode):
                 yield entry.path, (status.st_dev, status.st_ino, status.st_ctime_ns)
 
@@ -96,15 +96,15 @@ class Watcher:
             await self._register(path, identity)
         except _TryError as failed:
             self._events.add("plugin_refused", path=path, text=str(failed))
-            if not failed.recorded:
-                self._recorded.pop(path, None)
+            if not failed.is_recorded:
+                self._registered.pop(path, None)
             _, pause = self._not_before.get(path, (0.0, self._limits.watcher_backoff))
             later = asyncio.get_running_loop().time() + pause
             self._not_before[path] = (later, min(pause * 2, self._limits.watcher_backoff_most))
         else:
             self._not_before.pop(path, None)
         finally:
-            self._working.discard(path)
+            self._pending.discard(path)
 
     async def _register(self, path: str, identity: Identity) -> None:
         try:
@@ -118,31 +118,33 @@ class Watcher:
         except RpcError as error:
             raise _TryError(f"RegisterPlugin error -- dial failed at socket {path}, err: {error.text}") from None
         try:
-            await self._introduce(path, identity, pluginregistration.RegistrationStub(peer.channel))
+            await self._register_plugin(path, identity, pluginregistration.RegistrationStub(peer.channel))
         finally:
             await peer.close()
 
-    async def _introduce(self, path: str, identity: Identity, plugin: pluginregistration.RegistrationStub) -> None:
+    async def _register_plugin(
+        self, path: str, identity: Identity, plugin: pluginregistration.RegistrationStub
+    ) -> None:
         try:
             call = plugin.get_info(pluginregistration.InfoRequest(), timeout=self._limits.get_info)
-            info = await asked(call)
+            info = await call_plugin(call)
         except RpcError as error:
             text = f"RegisterPlugin error -- failed to get plugin info using RPC GetInfo at socket {path}, err: {error}"
             raise _TryError(text) from None
         self._events.add("plugin_info", info.name, path=path, type=info.type, versions=list(info.supported_versions))
-        if (refusal := self._refusal(info, path)) is not None:
+        if (refusal := self._find_refusal(info, path)) is not None:
             await self._notify(plugin, info.name, refusal)
             raise _TryError(refusal)
         # An endpoint is taken as it is: a relative one is looked for where the kubelet was started.
         socket = info.endpoint or path
-        self._recorded[path] = (identity, info.name, socket)
+        self._registered[path] = (identity, info.name, socket)
         try:
             await self._clients.connect(info.name, socket)
         except RegistrationError as error:
             text = f"RegisterPlugin error -- plugin registration failed with err: {error}"
             await self._notify(plugin, info.name, text)
             # Until 1.35 it counts as registered already, and is not tried again (#133725).
-            raise _TryError(text, recorded=not self._release.retries_watched_registration) from None
+            raise _TryError(text, is_recorded=not self._release.retries_watched_registration) from None
         try:
             await self._notify(plugin, info.name, "")
         except _TryError:
@@ -150,8 +152,8 @@ class Watcher:
                 await self._clients.deregister(info.name, socket)
                 raise
 
-    def _refusal(self, info: pluginregistration.PluginInfo, path: str) -> str | None:
-        if (fault := self._faults.next(info.name, watched=True)) is not None:
+    def _find_refusal(self, info: pluginregistration.PluginInfo, path: str) -> str | None:
+        if (fault := self._faults.take_fault(info.name, watched=True)) is not None:
             return fault.text
         if info.type != "DevicePlugin":
             return f"RegisterPlugin error -- no handler registered for plugin type: {info.type} at socket {path}"
@@ -159,7 +161,7 @@ class Watcher:
         if VERSION not in info.supported_versions:
             versions = " ".join(info.supported_versions)
             text = f"manager version, {VERSION}, is not among plugin supported versions [{versions}]"
-        elif not accepted(info.name):
+        elif not is_accepted(info.name):
             text = f'invalid name of device plugin socket: the ResourceName "{info.name}" is invalid'
         return None if text is None else f"RegisterPlugin error -- plugin validation failed with err: {text}"
 
@@ -167,7 +169,7 @@ class Watcher:
         status = pluginregistration.RegistrationStatus(plugin_registered=not error, error=error)
         self._events.add("plugin_notified", resource, registered=not error, text=error)
         try:
-            await asked(plugin.notify_registration_status(status, timeout=self._limits.notify))
+            await call_plugin(plugin.notify_registration_status(status, timeout=self._limits.notify))
         except RpcError as failed:
             text = f"RegisterPlugin error -- failed to send registration status, err: {failed}"
-            raise _TryError(text, recorded=not self._release.retries_watched_registration) from None
+            raise _TryError(text, is_recorded=not self._release.retries_watched_registration) from None
