@@ -1,7 +1,7 @@
-"""The configuration in force: how another takes its place, asked for by a signal, a command, or the files themselves.
+"""The active configuration, and its replacement after a signal, a command, or a change of the files.
 
-What is asked for is done one after the other; what is asked for during one is done after it, once. A configuration with
-an error changes nothing.
+Requests run one after another. All requests during a reload lead to one more reload. A configuration with an error
+changes nothing.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from agent.host import systemd
 from agent.host.inotify import PathWatch
 from agent.host.root import Root
 
-QUIET_SECONDS = 0.5  # after the last change to the files, before they are read: editors and copies take a while
+QUIET_SECONDS = 0.5  # from the last change of the files to the read, because editors and copies need time
 
 log = logging.getLogger("agent")
 
 
 class ReloadResult(Struct):
-    """What became of a reload; `refused` says why it changed nothing.
+    """The result of a reload. `refusal` is the reason why nothing changed.
 
-    before, after: digests; equal if nothing changed. seconds: from reading the files to the new lists.
+    previous_digest, current_digest: equal if nothing changed. seconds: from the read of the files to the new lists.
     """
 
     previous_digest: str
@@ -43,7 +43,7 @@ class ReloadResult(Struct):
 
 
 class ActiveConfig:
-    """Keeps an agent true to a directory of configuration, as far as it is asked to."""
+    """The configuration of an agent, loaded from a directory on request."""
 
     def __init__(self, agent: Agent, directory: str) -> None:
         self._agent = agent
@@ -53,19 +53,19 @@ class ActiveConfig:
         self._is_file_change = False
 
     def request_reload(self) -> None:
-        """Have the files read again, and say so whatever they say."""
+        """Request a reload. The log shows the result, even if the files are unchanged."""
         self._is_file_change = False
         self._reload_needed.set()
 
     async def reload(self) -> ReloadResult:
-        """Have the files read again, and return what came of it."""
+        """Reload the files and return the result."""
         result: asyncio.Future[ReloadResult] = asyncio.get_running_loop().create_future()
         self._waiting_results.append(result)
         self.request_reload()
         return await result
 
     async def preview_reload(self) -> ReloadResult:
-        """What a reload would do now; nothing is done."""
+        """Return the result that a reload would have now. Change nothing."""
         start_time = time.monotonic()
         configuration = await self._load()
         active = self._agent.configuration
@@ -75,7 +75,7 @@ class ActiveConfig:
         return ReloadResult(active.digest, configuration.digest, diff, refusal, configuration.findings, seconds)
 
     async def run(self) -> None:
-        """Do what is asked for, until cancelled."""
+        """Handle requests until cancelled."""
         if not self._agent.settings.reload.watch:
             await self._handle_requests()
             return
@@ -101,7 +101,7 @@ class ActiveConfig:
                     result.set_result(reload_result)
 
     async def _wait_for_quiet_files(self) -> None:
-        """Wait for the end of a run of changes, if it is the files that ask."""
+        """Wait for the end of a series of changes, if the files caused the request."""
         while self._is_file_change:
             self._reload_needed.clear()
             try:
@@ -111,7 +111,7 @@ class ActiveConfig:
                 return
 
     async def _reload(self, configuration_from_files: Configuration | None) -> ReloadResult:
-        """Put in force what the files say; `loaded` is that, if they have been read already."""
+        """Make the configuration of the files active. Use `configuration_from_files` if the files are already read."""
         start_time = time.monotonic()
         agent, previous_digest = self._agent, self._agent.configuration.digest
         microseconds = time.monotonic_ns() // 1000
@@ -137,10 +137,10 @@ class ActiveConfig:
         return await asyncio.to_thread(load, self._directory, active_settings=self._agent.settings)
 
     async def _find_refusal(self, configuration: Configuration) -> str:
-        """Why a configuration cannot take the place of the one in force; empty if it can."""
+        """Return the reason why a configuration cannot become active, or an empty string."""
         resources = self._agent.settings.paths.resources
         if self._agent.configuration.resources and not await asyncio.to_thread(os.path.isdir, resources):
-            # A configuration that is being put in place, or lost: nothing is taken from anybody for that.
+            # The configuration is being installed, or is lost. No device is removed for that.
             return f"{resources} is not there"
         errors = sum(finding.severity is Severity.ERROR for finding in configuration.findings)
         return format_count(errors, "error") if errors else ""
@@ -153,7 +153,7 @@ class ActiveConfig:
 
 
 def log_findings(findings: Sequence[Finding]) -> None:
-    """Log findings, each as `check` prints it."""
+    """Log findings in the form of `check`."""
     for finding in findings:
         level = logging.ERROR if finding.severity is Severity.ERROR else logging.WARNING
         log.log(level, "%s", render(finding))

@@ -1,4 +1,4 @@
-"""What a running agent is asked by commands, and what it answers: the other side of the control socket."""
+"""The requests of commands to a running agent, and its answers on the control socket."""
 
 from __future__ import annotations
 
@@ -25,12 +25,14 @@ from agent.core.report.explain_report import build_explain_report
 from agent.core.report.status_report import build_status_report as status_of
 from agent.core.report.status_report import compute_revision
 
-MOST_SECONDS = 60.0  # that an answer may wait for a change
-PAUSE_SECONDS = 0.25  # between two reckonings for one who waits, and as long as the last took: storms are not followed
+MOST_SECONDS = 60.0  # longest wait of an answer for a change
+PAUSE_SECONDS = (
+    0.25  # shortest pause between two status reports for one waiting client, and as long as the last report took
+)
 
 
 def build_commands(active_config: ActiveConfig, agent: Agent) -> Mapping[str, CommandHandler]:
-    """The requests that an agent answers, by name."""
+    """Return the handlers of all requests, by name."""
 
     async def reload(request: Mapping[str, Any]) -> ControlAnswer:
         result = await (active_config.preview_reload() if request.get("dry_run") is True else active_config.reload())
@@ -70,7 +72,7 @@ def build_commands(active_config: ActiveConfig, agent: Agent) -> Mapping[str, Co
         is_found = bool(find_named_devices(agent, name)) or agent.tracker.drained != previous_drains
         return {"found": is_found, "remembered": is_saved, "devices": await _report_devices(name)}
 
-    async def report_held(request: Mapping[str, Any]) -> ControlAnswer:
+    async def report_devices(request: Mapping[str, Any]) -> ControlAnswer:
         return {"devices": await _report_devices(_get_text(request.get("name")) or "")}
 
     async def _report_devices(name: str) -> list[JsonObject]:
@@ -111,20 +113,20 @@ def build_commands(active_config: ActiveConfig, agent: Agent) -> Mapping[str, Co
         "explain": explain,
         "drain": drain,
         "undrain": undrain,
-        "held": report_held,
+        "held": report_devices,
         "metrics": metrics,
         "rescan": rescan,
     }
 
 
 async def _wait_for_status(agent: Agent, request: Mapping[str, Any]) -> ControlAnswer:
-    """The status; one `unlike` that of a revision within some `seconds`, if they bring one."""
+    """Return the status. If the request has a revision (`unlike`), wait up to `seconds` for another revision."""
     seconds = request.get("seconds")
     deadline = time.monotonic() + (min(max(0, seconds), MOST_SECONDS) if isinstance(seconds, (int, float)) else 0)
     resource, devices = _get_text(request.get("resource")), _get_text(request.get("devices"))
     while True:
         start_time = time.monotonic()
-        change = agent.status.change_event  # before it is looked at: what changes meanwhile is not missed
+        change = agent.status.change_event  # taken before the snapshot, so no change is missed
         snapshot = await take_snapshot(agent)
         report = await asyncio.to_thread(status_of, snapshot, resource, devices)
         if report is None:
@@ -145,7 +147,7 @@ def _get_text(value: object) -> str | None:
 
 
 def _report_cleared(agent: Agent, resource: str, device: Device, cleared: frozenset[str]) -> ControlAnswer:
-    """What a device is like after some checks of it were cleared."""
+    """Return the state of a device after some of its checks were cleared."""
     list_ = agent.tracker.assembly.lists.get(resource) or DeviceList(resource)
     current_device = next((other for other in list_.devices if other.share_base == device.share_base), None)
     return {
@@ -158,7 +160,7 @@ def _report_cleared(agent: Agent, resource: str, device: Device, cleared: frozen
 
 
 def format_reload(result: ReloadResult) -> ControlAnswer:
-    """A reload as JSON."""
+    """Return the result of a reload as JSON."""
     diff = result.diff
     names = (
         {}

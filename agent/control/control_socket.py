@@ -1,7 +1,8 @@
-"""The control socket: how commands ask the agent that runs. One JSON line in, one JSON line back, and the end.
+"""The control socket: commands send requests to the running agent. One JSON line in, one JSON line back, and the end.
 
-Root's alone (0600 in a directory of root's). A request names what is wanted in `do`; an answer that has `error` says
-why there is no other. It is no part of serving: where the socket cannot be made the agent says so and goes on.
+Only root can use it (0600 in a directory of root). The key `do` of a request names the command. An answer with `error`
+contains the reason of the failure. The socket is no part of serving devices. If it cannot be created, the agent logs
+that and continues.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from typing import Any, TypeAlias
 
 from agent.core.language.safe_text import escape
 
-REQUEST_SECONDS = 5.0  # how long a client may take to say what it wants
-MAX_CLIENTS = 16  # clients of one user at a time; the oldest makes room of those that say nothing, or are gone
+REQUEST_SECONDS = 5.0  # for the request of a client
+MAX_CLIENTS = 16  # clients of one user at a time; then the oldest idle client is closed
 _LIMIT = 64 * 1024  # bytes of a request
 
 ControlAnswer: TypeAlias = Mapping[str, Any]
@@ -30,7 +31,7 @@ log = logging.getLogger(__name__)
 
 
 async def serve(path: str, commands: Mapping[str, CommandHandler]) -> None:
-    """Answer at that path until cancelled."""
+    """Answer requests at this path until cancelled."""
     try:
         server_socket = _bind(path)
     except OSError as error:
@@ -64,7 +65,7 @@ async def serve(path: str, commands: Mapping[str, CommandHandler]) -> None:
 
 
 def find_inode(path: str) -> int | None:
-    """Which file is at a path now; none if it was taken away."""
+    """Return the inode number of a path, or None if the path does not exist."""
     try:
         return os.stat(path).st_ino
     except OSError:
@@ -72,11 +73,11 @@ def find_inode(path: str) -> int | None:
 
 
 def query_agent(path: str, request: Mapping[str, Any], timeout: float) -> ControlAnswer:
-    """What the agent behind a control socket answers.
+    """Send a request to the agent of a control socket and return the answer.
 
     Raises:
-        OSError: nobody is there, or may not be asked, or does not answer in `timeout` seconds.
-        ValueError: what came back is no answer.
+        OSError: no agent listens, access is denied, or there is no answer within `timeout` seconds.
+        ValueError: the answer is not valid.
     """
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(timeout)
@@ -90,7 +91,7 @@ def query_agent(path: str, request: Mapping[str, Any], timeout: float) -> Contro
 
 
 def _bind(path: str) -> socket.socket:
-    """A listening socket; one that an agent left is replaced, one where somebody answers is not."""
+    """Return a listening socket. Replace a socket file that an agent left, but not one with a listener."""
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as other:
         other.setblocking(False)
@@ -103,7 +104,7 @@ def _bind(path: str) -> socket.socket:
             raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
     server_socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        os.fchmod(server_socket.fileno(), 0o600)  # before it has a name: nobody connects in between
+        os.fchmod(server_socket.fileno(), 0o600)  # before the bind, so no other user can connect
         server_socket.bind(path)
     except BaseException:
         server_socket.close()
@@ -112,8 +113,10 @@ def _bind(path: str) -> socket.socket:
 
 
 class _Client:
-    """Somebody who is connected. silent: it has not said yet what it wants. patient: it waits for a change, and has
-    nothing changed itself. leaving: it was sent away.
+    """One connected client.
+
+    is_silent: it has not sent its request. is_waiting: it waits for a change, and its request changes nothing.
+    is_closing: the agent closes the connection.
     """
 
     def __init__(self, user: int | None, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -127,20 +130,22 @@ class _Client:
 
     @property
     def is_idle(self) -> bool:
-        """Whether it makes room for another: it wants nothing, or is gone, and waits for a change all the same. What
-        somebody wants done is done to its end, whether or not they stay.
+        """Return whether the client can be closed for another one: it sent no request, or is gone and waits for a
+        change.
+
+        A request that changes something runs to its end, even if the client is gone.
         """
         return not self.is_closing and (self.is_silent or (self.is_waiting and self.reader.at_eof()))
 
     def end(self) -> None:
-        """End it, answered or not."""
+        """Close the connection, with or without an answer."""
         self.is_closing = True
         self.writer.close()
         if self.task is not None:
-            self.task.cancel()  # which may not even have begun
+            self.task.cancel()  # the task may not have started
 
     async def answer(self, commands: Mapping[str, CommandHandler]) -> None:
-        """Read what it wants, and answer."""
+        """Read the request and answer."""
         try:
             async with asyncio.timeout(REQUEST_SECONDS):
                 line = await self.reader.readline()
@@ -154,14 +159,15 @@ class _Client:
                 self.writer.close()
                 await self.writer.wait_closed()
         except (OSError, TimeoutError, ValueError):
-            return  # a client that went away, says nothing, or too much, or does not take its answer
+            return  # the client is gone, sends nothing or too much, or does not read its answer
         finally:
-            self.writer.transport.abort()  # what it has not taken by now it does not get: a close would wait for it
+            self.writer.transport.abort()  # a close would wait for the client to read the rest
 
 
 def _make_room(clients: Sequence[_Client], user: int | None) -> bool:
-    """Whether one more of a user's can come in: nobody takes the place of another user, nor of one who has asked and
-    waits for the answer.
+    """Return whether one more client of this user can connect.
+
+    A client never replaces a client of another user, or a client that waits for an answer.
     """
     user_clients = [client for client in clients if client.user == user]
     if len(user_clients) < MAX_CLIENTS:
@@ -174,7 +180,7 @@ def _make_room(clients: Sequence[_Client], user: int | None) -> bool:
 
 
 def _find_user(writer: asyncio.StreamWriter) -> int | None:
-    """Who is at the other end, as the kernel says (SO_PEERCRED, unix(7))."""
+    """Return the user ID of the peer (SO_PEERCRED, unix(7)), or None."""
     connection = writer.get_extra_info("socket")
     try:
         credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
@@ -188,7 +194,7 @@ def _encode_answer(answer: ControlAnswer) -> bytes:
 
 
 def _parse_request(line: bytes) -> Mapping[str, Any]:
-    """What a client wants, or the error that it is answered with."""
+    """Return the request of a client, or an error as the answer."""
     try:
         request = json.loads(line)
     except (ValueError, RecursionError):
@@ -202,6 +208,6 @@ async def _run_command(request: Mapping[str, Any], commands: Mapping[str, Comman
         return {"error": f"this agent cannot {escape(str(request.get('do')))}; it can {', '.join(sorted(commands))}"}
     try:
         return await command(request)
-    except Exception:  # what is asked may go wrong: that is no reason to end what is served
+    except Exception:  # a defect in a command must not end the service of devices
         log.exception("control: a defect")
         return {"error": "a defect; the agent's log has it"}

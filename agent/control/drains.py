@@ -1,4 +1,4 @@
-"""Draining and giving back, as a person asks a running agent for it."""
+"""Drain and undrain of devices in a running agent."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from agent.core.health.drain_overlay import Drain
 from agent.core.language.safe_text import escape, shorten
 from agent.core.lists.device_lookup import ResourceDevice, find_devices
 
-REASON_LIMIT = 120  # characters; it stands in lists, status and log lines
+REASON_LIMIT = 120  # characters; lists, status and log lines contain the reason
 
 
 async def drain(agent: Agent, name: str, reason: str) -> bool:
-    """Take a resource, or what a name means, out of scheduling; whether that outlasts a restart."""
+    """Drain a resource, or the device of this name. Return whether the drain is saved for the next start."""
     drain_record = Drain(shorten(escape(reason), REASON_LIMIT), round(time.time(), 3))
     previous_drains = agent.tracker.drained
     if name in agent.tracker.assembly.lists:
@@ -26,7 +26,7 @@ async def drain(agent: Agent, name: str, reason: str) -> bool:
 
 
 async def undrain(agent: Agent, name: str) -> bool:
-    """Give back a resource, or what a name means, or a place where nothing is now; whether that outlasts a restart."""
+    """End the drain of a resource, a device, or an empty location. Return whether the change is saved."""
     previous_drains = agent.tracker.drained
     if name in previous_drains.resources:
         return await agent.drain(previous_drains.without_resource(name))
@@ -35,7 +35,7 @@ async def undrain(agent: Agent, name: str) -> bool:
 
 
 def find_named_devices(agent: Agent, name: str) -> list[ResourceDevice]:
-    """The devices that a name means; of a resource, all that it has."""
+    """Return the devices of this name. For a resource name, return all its devices."""
     lists = agent.tracker.assembly.lists
     if name in lists:
         return [ResourceDevice(name, device) for device in lists[name].devices]

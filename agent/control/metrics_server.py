@@ -1,6 +1,6 @@
-"""Metrics over HTTP, where agent.toml asks for it: GET /metrics, one answer for each connection, and nothing else.
+"""Metrics over HTTP, if agent.toml enables them: GET /metrics, one answer for each connection.
 
-It is no part of serving devices: where it cannot listen the agent says so and goes on.
+This is no part of serving devices. If the server cannot listen, the agent logs that and continues.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from contextlib import suppress
 from agent.control.control_socket import find_inode
 from agent.core.report.exposition import CONTENT_TYPE
 
-REQUEST_SECONDS = 5.0  # how long a client may take to ask, and to take its answer
+REQUEST_SECONDS = 5.0  # for the request of a client, and for its read of the answer
 MAX_CLIENTS = 8  # clients at a time
 _LIMIT = 16 * 1024  # bytes of a request
 _UNIX = "unix:"
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 async def serve(listen: str, collect_metrics: Callable[[], Awaitable[str]]) -> None:
-    """Answer there until cancelled; at once over if `listen` is empty."""
+    """Answer requests at this address until cancelled. Return at once if `listen` is empty."""
     if not listen:
         return
     try:
@@ -38,13 +38,13 @@ async def serve(listen: str, collect_metrics: Callable[[], Awaitable[str]]) -> N
     try:
         await _serve_clients(server_socket, collect_metrics)
     finally:
-        if path and inode is not None and find_inode(path) == inode:  # else somebody else listens there by now
+        if path and inode is not None and find_inode(path) == inode:  # else the socket file belongs to another process
             with suppress(OSError):
                 os.unlink(path)
 
 
-async def _serve_clients(server_socket: socket.socket, measured: Callable[[], Awaitable[str]]) -> None:
-    """Answer every client, `MOST` at a time, until cancelled."""
+async def _serve_clients(server_socket: socket.socket, collect_metrics: Callable[[], Awaitable[str]]) -> None:
+    """Answer up to MAX_CLIENTS clients at a time, until cancelled."""
     clients: set[asyncio.Task[None]] = set()
     async with asyncio.TaskGroup() as tasks:
 
@@ -52,10 +52,10 @@ async def _serve_clients(server_socket: socket.socket, measured: Callable[[], Aw
             if len(clients) >= MAX_CLIENTS:
                 writer.close()
                 return
-            client = tasks.create_task(_answer(reader, writer, measured))
+            client = tasks.create_task(_handle_client(reader, writer, collect_metrics))
             clients.add(client)
             client.add_done_callback(clients.discard)
-            # What it has not taken by then it does not get: a close would wait for it. Of one that has not begun, too.
+            # A close would wait for the client to read the rest. This also covers a task that never started.
             client.add_done_callback(lambda _: writer.transport.abort())
 
         start = asyncio.start_unix_server if server_socket.family is socket.AF_UNIX else asyncio.start_server
@@ -69,10 +69,10 @@ async def _serve_clients(server_socket: socket.socket, measured: Callable[[], Aw
 
 
 def _bind(listen: str) -> socket.socket:
-    """A socket that listens there. A socket file that nobody answers is replaced.
+    """Return a socket that listens at this address. Replace a socket file without a listener.
 
     Raises:
-        OSError: it cannot be, or somebody else has it.
+        OSError: the address cannot be used, or another process uses it.
     """
     if not listen.startswith(_UNIX):
         host, _, port = listen.rpartition(":")
@@ -82,7 +82,7 @@ def _bind(listen: str) -> socket.socket:
     with suppress(FileNotFoundError), socket.socket(socket.AF_UNIX) as other:
         if not stat.S_ISSOCK(os.stat(path).st_mode):
             raise FileExistsError(f"{path} is no socket")
-        other.setblocking(False)  # one that has too many waiting would keep this waiting, too
+        other.setblocking(False)  # a listener with a full queue would block this connect
         try:
             other.connect(path)
         except ConnectionRefusedError:
@@ -97,29 +97,29 @@ def _bind(listen: str) -> socket.socket:
     return server_socket
 
 
-async def _answer(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, measured: Callable[[], Awaitable[str]]
+async def _handle_client(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, collect_metrics: Callable[[], Awaitable[str]]
 ) -> None:
     try:
         async with asyncio.timeout(REQUEST_SECONDS):
             request = await reader.readuntil(b"\r\n\r\n")
-        writer.write(await _handle_request(request.split(b"\r\n", 1)[0], measured))
+        writer.write(await _handle_request(request.split(b"\r\n", 1)[0], collect_metrics))
         async with asyncio.timeout(REQUEST_SECONDS):
             await writer.drain()
             writer.close()
             await writer.wait_closed()
     except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-        return  # a client that went away, says nothing, or too much, or does not take its answer
+        return  # the client is gone, sends nothing or too much, or does not read its answer
 
 
-async def _handle_request(line: bytes, measured: Callable[[], Awaitable[str]]) -> bytes:
+async def _handle_request(line: bytes, collect_metrics: Callable[[], Awaitable[str]]) -> bytes:
     match line.split(b" "):
         case [b"GET" | b"HEAD" as method, path, version] if version.startswith(b"HTTP/1."):
             if path.partition(b"?")[0] != b"/metrics":
                 return _build_response("404 Not Found", b"/metrics is here, and nothing else\n", head=method == b"HEAD")
             try:
-                text = await measured()
-            except Exception:  # what is shown may be wrong: that is no reason to end what is served
+                text = await collect_metrics()
+            except Exception:  # a defect in a metric must not end the service of devices
                 log.exception("metrics: a defect")
                 return _build_response("500 Internal Server Error", b"a defect; the agent's log has it\n")
             return _build_response("200 OK", text.encode(), head=method == b"HEAD")

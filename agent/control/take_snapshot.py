@@ -1,4 +1,4 @@
-"""Capturing: an agent at one moment, as values that nothing changes any more."""
+"""Snapshots of an agent: all state at one time, as frozen values."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from agent.config.toml.finding import Severity
 from agent.core.report.agent_snapshot import ActiveConfigState, AgentSnapshot, Stream
 from agent.core.report.metrics import SeriesOptions, format_metrics
 
-HOLDERS_SECONDS = 2.0  # so old may be what PodResources said: many may ask, and its limit is shared by all clients
-ANSWER_SECONDS = 1.0  # so long it may take, before what it said last is told with its time
+HOLDERS_SECONDS = 2.0  # highest age of a PodResources answer; all clients of that socket share one rate limit
+ANSWER_SECONDS = 1.0  # for a new answer; after that the last answer is used, with its time
 
 
 async def collect_metrics(agent: Agent) -> str:
-    """The metrics of the agent now, as text."""
+    """Return the present metrics of the agent as text."""
     snapshot = await take_snapshot(agent)
     shown = SeriesOptions(agent.settings.metrics.max_devices, agent.settings.metrics.pods)
     return await asyncio.to_thread(format_metrics, snapshot, agent.tracker.tally, platform.python_version(), shown)
 
 
 async def take_snapshot(agent: Agent) -> AgentSnapshot:
-    """The agent now; what pods hold as the kubelet says now, if it does."""
+    """Return the present state of the agent. Ask PodResources first if its last answer is old."""
     await agent.devices_in_use.refresh(HOLDERS_SECONDS, ANSWER_SECONDS)
     status, tracker, configuration = agent.status, agent.tracker, agent.configuration
     errors = sum(finding.severity is Severity.ERROR for finding in configuration.findings)

@@ -1,7 +1,7 @@
-"""CDI specs of our own, kept true: written before the list that offers their devices, gone when nobody can want them.
+"""Generated CDI specs: written before the list with their devices, removed after the last pod ends.
 
-A device is in its spec as long as it is listed, with what it had last where it cannot be looked at: the kubelet repeats
-the name at each start of a container, for as long as the pod lives.
+A device stays in its spec while it is listed. If the device cannot be read, it keeps its last edits. The kubelet uses
+the CDI name again at each start of a container, during the whole life of the pod.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from agent.host.root import Root
 from agent.reread import DeviceRequest
 from agent.specs.spec_builder import SpecBuilder, SpecInputs, WrittenSpec
 
-ANSWER_SECONDS = 1.0  # for all that is read for one spec; lists wait meanwhile
-AGAIN_SECONDS = 5.0  # between two tries to write what could not be written
+ANSWER_SECONDS = 1.0  # for the reads of one spec, which delay the lists
+AGAIN_SECONDS = 5.0  # between two attempts to write
 
-_NONE: Mapping[str, Candidate] = {}  # always the same, as it is compared by identity
+_NONE: Mapping[str, Candidate] = {}  # one object, because it is compared by identity
 
-SpecFaults: TypeAlias = Mapping[str, Mapping[str, str]]  # why a device has no spec, by resource and key
+SpecFaults: TypeAlias = Mapping[str, Mapping[str, str]]  # reasons of devices without a spec, by resource and device key
 
 
 class _SpecState(MutableStruct):
     """The spec of one resource.
 
-    basis: what it was made of; if that is the same nothing has to be done. late: nobody waits for it any more.
+    inputs: the inputs of the last refresh. Equal inputs need no refresh. is_late: the refresh timed out and still runs.
     """
 
     inputs: tuple[object, ...] = ()
@@ -48,9 +48,9 @@ class _SpecState(MutableStruct):
 
 
 class _ResourceInputs(NamedTuple):
-    """A resource's list and candidates, and how many slots it has, if that is how it is divided.
+    """The list and the candidates of a resource, and its number of slots, if it has slots.
 
-    held: what pods may hold, if the resource wants no spec any more.
+    held_ids: the IDs that pods use, if the entry no longer wants a spec.
     """
 
     device_list: DeviceList
@@ -59,7 +59,7 @@ class _ResourceInputs(NamedTuple):
     held_ids: HeldIds | None = None
 
     def find_requests(self, specs: Sequence[ResourceSpec]) -> Iterator[DeviceRequest]:
-        """The devices that are given by a spec; of a resource with slots those that all of these give."""
+        """Yield the devices that a spec describes. For a resource with slots, the devices that each slot gives."""
         if self.slot_count is not None:
             for candidate in self.candidates.values():
                 spec = specs[candidate.entry]
@@ -71,18 +71,18 @@ class _ResourceInputs(NamedTuple):
             return
         for device in self.device_list.devices:
             device_candidate = self.candidates.get(device.key)
-            if device_candidate is None or device_candidate.is_in_pod:  # in a pod: what it had stays
+            if device_candidate is None or device_candidate.is_in_pod:  # a device in a pod keeps its edits
                 continue
             if device.health is Health.HEALTHY and specs[device_candidate.entry].via:
                 yield DeviceRequest(device, (), device_candidate, specs[device_candidate.entry])
 
     def find_kept_devices(self) -> Iterator[Device]:
-        """The devices that stay as they are in the spec, where nothing newer can be said of them."""
+        """Return the devices that keep their edits, if there are no newer ones."""
         return (device for device in self.device_list.devices if self.held_ids is None or self.held_ids.is_held(device))
 
 
 class KeptNames:
-    """Names of files that stay, which may become others while somebody goes by them."""
+    """File names that a cleanup keeps. They can change while the cleanup runs."""
 
     def __init__(self) -> None:
         self.names: frozenset[str] = frozenset()
@@ -92,12 +92,12 @@ class KeptNames:
 
 
 class GeneratedSpecs:
-    """Writes the specs of all resources that have one.
+    """The specs of all resources with generated specs.
 
     Args:
-        owner: what tells this agent from others on the machine.
-        specs: all specs, to see what else has a name of ours; ours go into the last of its directories.
-        stirred: called when there is something to be renewed that no list tells of.
+        owner: identifies this agent on the host.
+        specs: all spec directories. They show other specs with the same names. The last one gets the generated specs.
+        on_change: called when a refresh is necessary without a new list.
     """
 
     def __init__(self, root: Root, owner: str, specs: SpecDirectories, on_change: Callable[[], None]) -> None:
@@ -105,19 +105,19 @@ class GeneratedSpecs:
         self._builder = SpecBuilder(root, specs, self._files)
         self._on_change = on_change
         self._states: dict[str, _SpecState] = {}
-        self._existing_files: frozenset[str] = frozenset()  # files of ours, resources of which there is none included
-        self._cleaned_resources: frozenset[str] | None = None  # the resources that there were at the last sweep
+        self._existing_files: frozenset[str] = frozenset()  # generated spec files, also of removed resources
+        self._cleaned_resources: frozenset[str] | None = None  # the resources at the last cleanup
         self._cleanup: asyncio.Future[tuple[str, ...]] | None = None
         self._kept_names = KeptNames()
         self.retry_at: float | None = None
 
     @property
     def directory(self) -> str:
-        """Where they are; empty where there is no such directory."""
+        """The directory of the specs, or an empty string."""
         return self._files.directory if self._files else ""
 
     def mark_all_dirty(self) -> None:
-        """Say that somebody may have changed files of ours."""
+        """Mark all specs as dirty, because another process may have changed a file."""
         for state in self._states.values():
             state.inputs = ()
         self._cleaned_resources = None
@@ -126,7 +126,7 @@ class GeneratedSpecs:
     async def refresh(
         self, lists: DeviceLists, specs: Sequence[ResourceSpec], offers: ResourceCandidates, held_ids: HeldIds
     ) -> SpecFaults:
-        """Have all specs say what those lists need, and why some devices have none."""
+        """Write all specs that these lists need. Return the faults of devices without a spec."""
         loop = asyncio.get_running_loop()
         if self.retry_at is not None and loop.time() >= self.retry_at:
             for spec in self._states.values():
@@ -135,7 +135,7 @@ class GeneratedSpecs:
         spec_resources = {spec.name for spec in specs if spec.via}
         is_clean = self._files is None or (self._cleaned_resources is not None and self._cleanup is None)
         if not spec_resources and not self._states and not self._existing_files and is_clean:
-            return {}  # as with most agents
+            return {}  # no entry uses generated specs
         entries = {spec.name: spec for spec in specs if not spec.is_addition}
         await self._remove_unused(lists)
         futures: list[asyncio.Future[WrittenSpec]] = []
@@ -157,7 +157,10 @@ class GeneratedSpecs:
         return {resource: resource_faults for resource, resource_faults in faults.items() if resource_faults}
 
     def find_fault(self, resource: str, device: Device, edits: Edits) -> str:
-        """Why a runtime would not find a device's spec, or one that says something else; empty if it does."""
+        """Return why a runtime cannot use the spec of a device, or an empty string.
+
+        The spec can be missing, can differ from `edits`, or another process can have changed its file.
+        """
         name, state = make_device_name(resource, device.id), self._states.get(resource)
         if state is None or self._files is None or name not in state.written_spec.edits:
             return f"{name} is in no CDI spec yet"
@@ -165,25 +168,27 @@ class GeneratedSpecs:
             other_devices = {
                 other: spec_device for other, spec_device in state.written_spec.devices.items() if other != name
             }
-            state.written_spec = state.written_spec._replace(devices=other_devices)  # it is read again
+            state.written_spec = state.written_spec._replace(
+                devices=other_devices
+            )  # the next refresh reads this device again
             return f"{name}: its CDI spec is of something that has changed since"
         if self._files.read_version(make_file_name(resource)) != state.written_spec.version:
             return f"{name}: its CDI spec {self._files.get_path(make_file_name(resource))} was changed by somebody else"
         return ""
 
     def _has_file(self, resource: str) -> bool:
-        """Whether there is a file of a resource, which may want none any more."""
+        """Return whether a spec file of this resource exists."""
         return make_file_name(resource) in self._existing_files
 
     async def _remove_unused(self, assembly: DeviceLists) -> None:
-        """Remove what is of resources that are no more, once for each set of these.
+        """Remove the files of resources that no longer exist, once for each set of resources.
 
-        One that takes long is not waited for, and what it finds counts once it ends: then there is something to renew.
+        A slow cleanup does not delay the lists. Its result is used after its end, and then causes a refresh.
         """
         names = frozenset(assembly.lists)
         if self._files is None or (self._cleanup is None and names == self._cleaned_resources):
             return
-        self._kept_names.names = frozenset(map(make_file_name, names))  # a sweep that has begun leaves what is new, too
+        self._kept_names.names = frozenset(map(make_file_name, names))  # a running cleanup also keeps the new names
         if self._cleanup is None:
             self._cleaned_resources = names
             self._cleanup = cleanup = start_in_thread(self._files.remove_except, self._kept_names)
@@ -200,7 +205,7 @@ class GeneratedSpecs:
     def _start_refresh(
         self, resource: str, inputs: _ResourceInputs, specs: Sequence[ResourceSpec]
     ) -> list[asyncio.Future[WrittenSpec]]:
-        """Begin to renew a spec; nothing if it says what it should, or is being renewed already."""
+        """Start to refresh a spec. Return nothing if the spec is up to date, or a refresh runs."""
         state = self._states.setdefault(resource, _SpecState())
         self._collect_faults(resource)
         new_inputs = (
@@ -230,7 +235,7 @@ class GeneratedSpecs:
         return [state.future]
 
     def _collect_faults(self, resource: str) -> Mapping[str, str]:
-        """What has become of a spec, and why devices lack theirs."""
+        """Take the result of a finished refresh, and return the faults of devices by key."""
         state = self._states[resource]
         if state.future is not None and state.future.done():
             state.written_spec, state.future = state.future.result(), None
@@ -247,7 +252,7 @@ class GeneratedSpecs:
 def add_spec_faults(
     offers: ResourceCandidates, faults: SpecFaults, specs: Sequence[ResourceSpec]
 ) -> ResourceCandidates:
-    """Candidates, those without a spec that have to have one with that as their fault."""
+    """Return the candidates, with an unhealthy reason for each device whose necessary spec is missing."""
     changed_offers = dict(offers)
     for (resource, written), candidates in offers.items():
         resource_faults = faults.get(resource)

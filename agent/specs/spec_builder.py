@@ -1,4 +1,4 @@
-"""The making of one CDI spec of our own: what its devices have, read from the host, and its file as that wants it."""
+"""Builds one generated CDI spec from host facts, and writes its file."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from agent.reread import DeviceRequest, reread_devices
 
 
 class SpecDevice(NamedTuple):
-    """What a device has in its spec, and what that was made of."""
+    """The edits of a device in its spec, and their source."""
 
     request: DeviceRequest
     edits: Edits
 
     def matches(self, other: DeviceRequest) -> bool:
-        """Whether nothing of it was looked at again."""
+        """Return whether the device was not read again since."""
         own_request = self.request
         return (
             own_request.candidate is other.candidate
@@ -33,9 +33,10 @@ class SpecDevice(NamedTuple):
 
 
 class SpecInputs(NamedTuple):
-    """What is to be in a spec.
+    """The inputs of one spec.
 
-    known: what need not be read again. asked: what has to be. listed: all that may stay as it was.
+    unchanged_devices: devices that need no new read. requests: devices that need a read. listed_names: all devices that
+    may keep their old edits.
     """
 
     resource: str
@@ -45,7 +46,7 @@ class SpecInputs(NamedTuple):
 
 
 class WrittenSpec(NamedTuple):
-    """What a spec says now, by the full names of its devices; why it lacks some, by key; how its file is known."""
+    """The result of a build: devices and edits by full name, faults by device key, and the version of the file."""
 
     devices: Mapping[str, SpecDevice]
     edits: Mapping[str, Edits]
@@ -54,9 +55,10 @@ class WrittenSpec(NamedTuple):
 
 
 class SpecBuilder:
-    """Makes specs, each call in a thread.
+    """The builder of specs. Each call runs in a thread.
 
-    specs: all specs, to see what else has a name of ours. files: ours; none where there is no directory for them.
+    specs: all specs, which show other specs with the same names. files: the generated files, or None without a
+    directory.
     """
 
     def __init__(self, root: Root, specs: SpecDirectories, files: SpecFiles | None) -> None:
@@ -65,7 +67,7 @@ class SpecBuilder:
         self._files = files
 
     def build_spec(self, inputs: SpecInputs) -> WrittenSpec:
-        """Read what has to be, and write what has changed."""
+        """Read the devices and write the changed file."""
         devices, faults = self._read_devices(inputs)
         keys = {device_name.device.key for device_name in inputs.requests.values()} | {
             device_name.request.device.key for device_name in inputs.unchanged_devices.values()
@@ -93,7 +95,7 @@ class SpecBuilder:
         return WrittenSpec(devices, edits, faults, self._files.read_version(name))
 
     def _read_devices(self, inputs: SpecInputs) -> tuple[dict[str, SpecDevice], dict[str, str]]:
-        """What each device has, and why that cannot be said of some, by key."""
+        """Return the edits of each device, and the faults of the others by device key."""
         devices, faults = dict(inputs.unchanged_devices), dict[str, str]()
         requests = list(inputs.requests.items())
         reread = reread_devices(self._root, [request for _, request in requests], self._specs)

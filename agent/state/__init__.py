@@ -1,1 +1,1 @@
-"""What survives a restart."""
+"""The saved state."""

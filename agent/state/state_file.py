@@ -1,7 +1,7 @@
-"""The state file: what must survive a restart. Ids given (so that they are given again) and ids that pods may hold.
+"""The state file: the device IDs (so that devices get the same IDs again), and the IDs that pods may use.
 
-JSON, written whole and renamed into place. A file that is missing, of another version or damaged is reported and
-taken as empty: nothing in it is needed to serve what is there.
+JSON, written completely and then renamed. If the file is missing, damaged or of another version, the agent logs that
+and starts with an empty state. The agent can serve without the file.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ import os
 import stat
 
 from agent.core.struct import replace
-from agent.state.state_format import SavedState, StateWriter, parse_state, rebooted
+from agent.state.state_format import SavedState, StateWriter, parse_state, reset_for_boot
 
 FILE = "state.json"
-SIZE_LIMIT = 64 * 1024 * 1024  # bytes; a hundred times what 10,000 devices take
-LAST_WRITE_SECONDS = 2.0  # how long the way out may wait for a disk
+SIZE_LIMIT = 64 * 1024 * 1024  # bytes; a hundred times the size for 10,000 devices
+LAST_WRITE_SECONDS = 2.0  # for the last write at the end
 
 log = logging.getLogger(__name__)
 
 
 def load_state(directory: str, boot_id: str = "") -> SavedState:
-    """The state of the agent's last life. `boot` is this one: what counts from boot on does not outlast it."""
+    """Return the saved state. If `boot_id` differs from the saved one, drop the values that are valid for one boot."""
     path = os.path.join(directory, FILE)
     try:
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
@@ -47,18 +47,18 @@ def load_state(directory: str, boot_id: str = "") -> SavedState:
         return state
     return replace(
         state,
-        lists=rebooted(state.lists),
+        lists=reset_for_boot(state.lists),
         saved_checks=replace(state.saved_checks, counted={}, cleared={}, well={}),
         boot_id=boot_id,
     )
 
 
 class StateFile:
-    """Writes the newest state after each change; while it writes, further changes become one.
+    """The writer of the newest state. Changes during a write lead to one more write.
 
     Attributes:
-        path: of the file.
-        fault: why what was saved last could not be written; empty if it is, or nothing was tried.
+        path: path of the file.
+        fault: why the newest state cannot be written. Empty if it is written, or before the first write.
     """
 
     def __init__(self, directory: str) -> None:
@@ -69,28 +69,28 @@ class StateFile:
         self._writer = StateWriter()
         self._changed = asyncio.Event()
         self.fault = ""
-        self._tried_state: SavedState | None = None  # what was written last, or could not be
+        self._tried_state: SavedState | None = None  # the state of the last write, successful or not
         self._progress = asyncio.Event()
 
     def save(self, state: SavedState) -> None:
-        """Have a state written soon."""
+        """Request a write of this state."""
         self._newest_state = state
         self._changed.set()
 
     async def wait_until_saved(self) -> bool:
-        """Return when what was saved last is written, or cannot be; whether it is."""
+        """Return after the write of the newest state, or its failure. Return whether it is written."""
         while self._tried_state is not self._newest_state:
             await self._progress.wait()
         return not self.fault
 
     async def run(self) -> None:
-        """Write whatever is saved, until cancelled; what was saved last is written even then."""
+        """Write states until cancelled. After a cancellation, write the newest state."""
         write_task: asyncio.Task[None] | None = None
         try:
             while True:
                 await self._changed.wait()
                 self._changed.clear()
-                # Not to be torn by a cancellation: its thread would go on, beside that of the last write.
+                # A cancellation must not interrupt the write: its thread would continue during the last write.
                 write_task = asyncio.create_task(self._write())
                 await asyncio.shield(write_task)
         finally:
@@ -102,7 +102,10 @@ class StateFile:
                 if write_task is not None:
                     await write_task
                 await self._write()
-        except (TimeoutError, asyncio.CancelledError):  # as what in Python 3.11.2, where it was cancelled before
+        except (
+            TimeoutError,
+            asyncio.CancelledError,
+        ):  # Python 3.11.2 raises CancelledError after an earlier cancellation
             log.warning("state: the disk does not answer: what changed last is not remembered")
 
     async def _write(self) -> None:
@@ -115,7 +118,7 @@ class StateFile:
         self._progress = asyncio.Event()
 
     async def _put_state(self, state: SavedState) -> None:
-        import aiofiles.os  # the first lists need not wait for it
+        import aiofiles.os  # the import must not delay the first lists
 
         path = self.path
         text = await asyncio.to_thread(self._writer.format_state, state)

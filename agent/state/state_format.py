@@ -1,4 +1,4 @@
-"""What outlasts the agent, and its text: JSON, a line for each resource. What is read is taken as nobody's word."""
+"""The saved state and its JSON text, one line for each resource. The reader checks every value."""
 
 from __future__ import annotations
 
@@ -27,11 +27,10 @@ T = TypeVar("T")
 
 
 class SavedState(Struct):
-    """The lists as last told, and the ids that pods may hold.
+    """The last lists, and the IDs that pods use.
 
-    fanned: those lists whose name came out of words, with the name as its entry writes it.
-    memory: what is known of checks. boot: the boot that this was in.
-    drained: what a person has taken out of scheduling.
+    generated_names: for each list with a generated name, the name template of its entry. saved_checks: the states of
+    checks. boot_id: the boot in which this was saved. drain_set: the drains.
     """
 
     lists: Mapping[str, DeviceList] = field(default_factory=dict)
@@ -43,13 +42,13 @@ class SavedState(Struct):
 
 
 class StateWriter:
-    """The text of a state; a list in which nothing of what is remembered has changed is not written anew."""
+    """The text of a state. A list without a change keeps its text."""
 
     def __init__(self) -> None:
         self._lists: dict[str, tuple[DeviceList, str]] = {}
 
     def format_state(self, state: SavedState) -> str:
-        """As the file has it, a line for each resource."""
+        """Return the text of the file, with one line for each resource."""
         self._lists = {name: self._format_list(name, snapshot) for name, snapshot in state.lists.items()}
         lists = ",\n".join(f" {json.dumps(name)}: {text}" for name, (_, text) in self._lists.items())
         checks = state.saved_checks
@@ -77,7 +76,7 @@ class StateWriter:
 
 
 def _is_same_text(previous_devices: Sequence[Device], current_devices: Sequence[Device]) -> bool:
-    """Whether the file would say the same of both. What did not change is the same object (`assemble`)."""
+    """Return whether both lists have the same text. An unchanged device is the same object (`build_lists`)."""
     return len(previous_devices) == len(current_devices) and all(
         previous_device is current_device or _build_device(previous_device) == _build_device(current_device)
         for previous_device, current_device in zip(previous_devices, current_devices, strict=True)
@@ -102,7 +101,7 @@ def _build_device(device: Device) -> dict[str, object]:
 
 
 def _build_group(device: Device) -> dict[str, object]:
-    """What is remembered of a device that is several host devices."""
+    """Return the saved values of a device with several host devices."""
     return {
         "members": list(map(list, device.members)),
         "lost": list(map(list, device.missing_members)),
@@ -112,10 +111,10 @@ def _build_group(device: Device) -> dict[str, object]:
 
 
 def parse_state(content: Any) -> SavedState:  # noqa: ANN401  JSON is anything
-    """The state that a file says.
+    """Return the state of a file.
 
     Raises:
-        KeyError, TypeError, ValueError: it is not as `Writer` writes it.
+        KeyError, TypeError, ValueError: the content differs from the format of `StateWriter`.
     """
     content = _require_type(content, dict)
     if content["version"] != VERSION:
@@ -155,8 +154,8 @@ def parse_state(content: Any) -> SavedState:  # noqa: ANN401  JSON is anything
     )
 
 
-def rebooted(lists: Mapping[str, DeviceList]) -> dict[str, DeviceList]:
-    """The lists of another boot, without the numbers of device nodes: they are dealt anew."""
+def reset_for_boot(lists: Mapping[str, DeviceList]) -> dict[str, DeviceList]:
+    """Return the lists of another boot, without the numbers of device nodes. The kernel assigns new numbers."""
     return {
         name: DeviceList(name, tuple(_without_number(device) for device in list_.devices))
         for name, list_ in lists.items()

@@ -1,1 +1,1 @@
-"""What is said of the agent while it runs: log lines, systemd's status line, the last changes."""
+"""The status of the agent: log lines, the status line of systemd, and the last changes."""

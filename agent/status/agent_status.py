@@ -1,7 +1,7 @@
-"""What the agent says of itself: log lines at transitions, and the status line and heartbeat for systemd.
+"""Reports of the agent about itself: log lines at transitions, and the status line and heartbeat for systemd.
 
-One line for each transition, old → new, with the reason; nothing for what stays as it is. When all resources lose or
-find the kubelet at once, that is one line.
+Each transition has one log line, old → new, with the reason. If all resources lose or find the kubelet at once, the log
+has one line.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ log = logging.getLogger("agent")
 
 
 class Status:
-    """Collects what the parts report and says it once.
+    """The states of all parts, each reported once.
 
     Attributes:
-        resources: where each resource's registration stands.
-        lists: as last told.
-        notice: why the last reload was refused; empty if it was not.
-        without: which files are left out for their errors; empty if none are.
-        doing: what is done before there is anything to say of resources.
-        missing: what there is of entries that expect more.
-        kubelet: as the resources together see it.
+        resources: the registration state of each resource.
+        lists: the current lists.
+        notice: why the last reload was refused, or an empty string.
+        ignored_files: the files that are ignored because of errors, or an empty string.
+        activity: the activity before the first lists.
+        missing: for each resource with fewer devices than expected, the count.
+        kubelet: the state of the kubelet, from all resources.
         history: the last changes of devices.
-        told_ready: systemd has READY.
+        ready_sent: set after READY was sent to systemd.
     """
 
     def __init__(
@@ -55,18 +55,20 @@ class Status:
         list_checks: Callable[[str], frozenset[str]] = lambda _: frozenset(),
         find_evidence: Callable[[Transition, str], str] = lambda _change, _check: "",
     ) -> None:
-        """`holders` says which containers hold what, as far as that is known; `checks` which ones a resource has;
-        `evidence` on which line of the kernel log one rests that made a device what it is.
+        """Create it.
+
+        get_holders: returns the containers of each device, if known. list_checks: returns the check names of a
+        resource. find_evidence: returns the kernel log line that caused a transition.
         """
         self._counters = counters or Counters()
         self._get_holders = get_holders
         self._list_checks = list_checks
         self._find_evidence = find_evidence
         self.resources: dict[str, ResourceState] = {}
-        self._arriving_resources: set[str] = set()  # those on their first way to the kubelet
+        self._arriving_resources: set[str] = set()  # resources before their first stream
         self.lists: Mapping[str, DeviceList] = {}
         self.notice = self.ignored_files = self.activity = ""
-        self._down_since = ""  # since when the kubelet is, as the clock said
+        self._down_since = ""  # wall time at which the kubelet went down
         self._is_ready = False
         self._complaints: dict[str, Reason] = {}
         self.missing: Mapping[str, str] = {}
@@ -77,13 +79,13 @@ class Status:
         self.ready_sent = asyncio.Event()
 
     def add(self, resource: str) -> None:
-        """A resource begins to be served."""
+        """Add a resource."""
         self.resources[resource] = ResourceState(Phase.WAITING, STARTING, time.monotonic())
         self._arriving_resources.add(resource)
         self._notify_waiters()
 
     def remove(self, resource: str) -> None:
-        """A resource is served no more."""
+        """Remove a resource."""
         self.resources.pop(resource, None)
         self._arriving_resources.discard(resource)
         self._complaints.pop(resource, None)
@@ -91,7 +93,7 @@ class Status:
         self._notify_waiters()
 
     def set_phase(self, resource: str, phase: Phase, reason: Reason) -> None:
-        """A registration went on, or fell back."""
+        """Record a new phase of a registration."""
         previous_state = self.resources.get(resource)
         new = ResourceState(phase, reason, time.monotonic())
         if previous_state is None or previous_state == new:
@@ -115,12 +117,12 @@ class Status:
         elif phase is Phase.WAITING and not new.waits_for_kubelet and reason != self._complaints.get(resource):
             extra = _build_phase_fields(MessageId.WAITING, resource, previous_state, new)
             log.error("%s: %s → waiting: %s", resource, previous_state.phase.value, escape(str(reason)), extra=extra)
-            self._complaints[resource] = reason  # said once until it streams, however often it is tried
+            self._complaints[resource] = reason  # logged once until the resource streams
         self._update_kubelet()
         self._notify_waiters()
 
     def record_lists(self, previous_lists: Mapping[str, DeviceList], lists: DeviceLists, *, is_first: bool) -> None:
-        """New lists are out; the `first` of a life are no transitions."""
+        """Record new lists. The first lists (`is_first`) have no transitions."""
         self.lists = lists.lists
         if not is_first:
             for name, current_list in lists.lists.items():
@@ -137,7 +139,7 @@ class Status:
         self._notify_waiters()
 
     def _add_context(self, changes: Sequence[Transition]) -> list[LoggedTransition]:
-        """Transitions of one resource with what is known beside them, where each is said."""
+        """Return the transitions of one resource with time, check and evidence. A storm has no such context."""
         if not changes or len(changes) > MAX_TRANSITION_LINES:
             return [*map(LoggedTransition, changes)]
         checks = self._list_checks(changes[0].resource)
@@ -152,7 +154,7 @@ class Status:
         return logged_transitions
 
     def set_missing(self, missing: Mapping[str, str]) -> None:
-        """Which resources have fewer devices than expected, with what there is; each is said once."""
+        """Log each resource with fewer devices than expected once, with the count."""
         for name, text in missing.items():
             if self.missing.get(name) != text:
                 log.warning("%s: %s there", name, text, extra=fields(MessageId.SHORT, resource=name, reason=text))
@@ -161,7 +163,7 @@ class Status:
         self.missing = dict(missing)
 
     def set_withheld_topologies(self, topologies: Mapping[str, WithheldTopology | None]) -> None:
-        """Of which of these resources no NUMA node is told although some devices have one; each is said once."""
+        """Log each resource whose NUMA nodes are withheld although some devices have one. Each is logged once."""
         for name, topology in topologies.items():
             if topology is None:
                 if self._withheld_topologies.pop(name, None):
@@ -171,32 +173,32 @@ class Status:
                 log.warning("%s: %s", name, escape(topology.text))
 
     def set_ready(self) -> None:
-        """Everything that should listen does."""
+        """Report that the agent is ready."""
         self._is_ready = True
         self._notify_waiters()
         log.log(NOTICE, "agent: starting → ready: %s", self.format_line(), extra=fields(MessageId.READY))
 
     @property
     def has_started(self) -> bool:
-        """Whether every resource has left its first phase: it is registered, or waits for a reason that is known."""
+        """Return whether every resource has left its first phase: it is registered, or waits for a known reason."""
         return all(state.reason.cause is not ReasonCause.STARTING for state in self.resources.values())
 
     @property
     def change_event(self) -> asyncio.Event:
-        """What is set at the next change of anything said here."""
+        """The event that the next change sets."""
         return self._change_event
 
     async def wait_for_change(self) -> None:
-        """Return at the next change of anything said here."""
+        """Return at the next change."""
         await self._change_event.wait()
 
     async def wait_for_arrival(self) -> None:
-        """Return when every resource has come to the kubelet, or is known to wait for something."""
+        """Return when every resource has a stream, or waits for a known reason."""
         while self._arriving_resources:
             await self.wait_for_change()
 
     def set_notice(self, notice: str) -> None:
-        """Put something into the status line that stays until it is replaced."""
+        """Set the notice in the status line."""
         self.notice = notice
         self._notify_waiters()
 
@@ -205,7 +207,7 @@ class Status:
         self._change_event = asyncio.Event()
 
     def format_line(self) -> str:
-        """The status in one line, as `systemctl status` shows it."""
+        """Return the status in one line, as `systemctl status` shows it."""
         total = sum(snapshot.id_count for snapshot in self.lists.values())
         healthy = sum(snapshot.count_ids(Health.HEALTHY) for snapshot in self.lists.values())
         devices = f"{format_count(total, 'device')}, all Healthy"
@@ -227,7 +229,7 @@ class Status:
         return f"{resources if streaming == len(self.resources) else f'{streaming} of {resources}'} streaming"
 
     def _format_waiting(self) -> str:
-        """What is not streaming for a reason of its own."""
+        """Return the resources that wait for another reason than the kubelet's absence."""
         is_down = self.kubelet.up is False
         waiting = [
             (name, state)
@@ -237,11 +239,11 @@ class Status:
         if not waiting:
             return ""
         name, state = waiting[0]
-        others = f" and {len(waiting) - 1} more" if len(waiting) > 1 else ""
-        return f"{name}{others} {state.phase.value}{f': {escape(str(state.reason))}' if state.reason else ''}"
+        suffix = f" and {len(waiting) - 1} more" if len(waiting) > 1 else ""
+        return f"{name}{suffix} {state.phase.value}{f': {escape(str(state.reason))}' if state.reason else ''}"
 
     def _format_unhealthy(self) -> str:
-        """One device that is not Healthy, and why; what a person has drained comes last."""
+        """Return one Unhealthy device with its reason. A drained device comes last."""
         unhealthy = [
             (device.reason.cause is ReasonCause.DRAIN, f"{name} {device.id}: {device.reason}")
             for name, list_ in self.lists.items()
@@ -252,7 +254,7 @@ class Status:
         return shorten(escape(min(unhealthy, key=itemgetter(0))[1]), REASON_LIMIT) if unhealthy else ""
 
     async def update_systemd(self) -> None:
-        """Keep systemd's status line and READY true, until cancelled."""
+        """Send the status line and READY to systemd, until cancelled."""
         sent_line = ""
         while True:
             line = self.format_line()
@@ -265,9 +267,9 @@ class Status:
             await self.wait_for_change()
 
     def _update_kubelet(self) -> None:
-        """Say once that the kubelet went or came, when the last resource loses it or the last has it again.
+        """Log once that the kubelet is down or up again: after the last resource loses it, or has it again.
 
-        A resource that waits for something else, say because the kubelet refuses it, has it.
+        A resource that waits for another reason, for example a refusal, has the kubelet.
         """
         if not self.resources:
             return
@@ -312,7 +314,7 @@ class Status:
 
 
 async def send_heartbeats() -> None:
-    """Tell systemd that the event loop is alive, as often as it wants to know; returns if it does not."""
+    """Send heartbeats to systemd in the interval of its watchdog. Return at once without a watchdog."""
     interval_s = systemd.read_watchdog_seconds()
     while interval_s:
         systemd.notify(WATCHDOG=1)
@@ -322,7 +324,7 @@ async def send_heartbeats() -> None:
 def _build_phase_fields(
     kind: MessageId, resource: str, previous: ResourceState, current: ResourceState
 ) -> dict[str, dict[str, str]]:
-    """The fields of a resource that went from one state to another."""
+    """Return the log fields of a change from one phase to another."""
     states = {"from": previous.phase.value, "to": current.phase.value}
     return fields(
         kind, resource=resource, **states, reason=escape(str(current.reason)), since=_format_wall_time(previous.since)
@@ -330,12 +332,12 @@ def _build_phase_fields(
 
 
 def _format_wall_time(monotonic: float) -> str:
-    """A monotonic time as RFC 3339."""
+    """Return a monotonic time as RFC 3339 wall time."""
     return format_timestamp(time.time() - (time.monotonic() - monotonic))
 
 
 def _name_result(phase: Phase, reason: Reason) -> str:
-    """What came of a registration."""
+    """Return the result of a registration for its counter."""
     if phase is Phase.STREAMING:
         return "ok"
     return "refused" if reason.cause is ReasonCause.REFUSED else "failed"

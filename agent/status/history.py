@@ -1,4 +1,4 @@
-"""History: the last changes of each device, while the agent runs. Bounded, whatever flaps."""
+"""The last changes of each device since the start of the agent. The size is bounded."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ Changes: TypeAlias = Mapping[tuple[str, str], tuple[TransitionRecord, ...]]  # b
 
 
 class History:
-    """Remembers the last changes of each device, and of those devices that changed last."""
+    """The last changes of the devices that changed last."""
 
     def __init__(self) -> None:
         self._changes: dict[tuple[str, str], tuple[TransitionRecord, ...]] = {}
 
     def record(self, transitions: Iterable[Transition], time: float) -> None:
-        """Remember what changed at that monotonic time."""
+        """Add transitions with their monotonic time."""
         for transition in transitions:
             name = transition.resource, transition.id
             previous = self._changes.pop(name, ())
@@ -31,7 +31,10 @@ class History:
                 and not any(map(_has_health_change, recent))
                 and _has_health_change(previous[0])
             ):
-                recent = (previous[0], *recent[1:])  # since when it is as it is, however often its reason changed since
+                recent = (
+                    previous[0],
+                    *recent[1:],
+                )  # keeps the last change of health, even after many changes of the reason
             self._changes[name] = (
                 *recent,
                 TransitionRecord(
@@ -42,13 +45,15 @@ class History:
             del self._changes[name]
 
     def find_change_time(self, resource: str, id: str) -> float | None:  # noqa: A002  the API's own word
-        """Since when a device has the health it has; none if it has not changed since the agent started."""
+        """Return since when a device has its health, in monotonic seconds. Return None without a change since the
+        start.
+        """
         changes = self._changes.get((resource, id), ())
         return next((change.time for change in reversed(changes) if _has_health_change(change)), None)
 
     @property
     def changes(self) -> Changes:
-        """All that is remembered now."""
+        """A copy of all recorded changes."""
         return dict(self._changes)
 
 

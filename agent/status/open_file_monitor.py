@@ -1,4 +1,4 @@
-"""Room: whether the process may open more files. Without any it goes on, but nobody new reaches it."""
+"""Monitor of open file descriptors. Without a free descriptor the agent continues, but accepts no new connection."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ log = logging.getLogger("agent")
 
 
 class OpenFileMonitor:
-    """Says in the log when there is little, and when there is enough again."""
+    """Logs a shortage of file descriptors, and its end."""
 
     def __init__(self) -> None:
         self._shortage = ""
 
     def check(self) -> str:
-        """That there is little, in words; empty if there is enough."""
+        """Return a text about the shortage, or an empty string. Log a change."""
         previous, self._shortage = self._shortage, open_files.describe_shortage()
         if self._shortage and not previous:
             log.warning("open files: %s: with none left nobody new reaches the agent (LimitNOFILE)", self._shortage)
@@ -26,7 +26,7 @@ class OpenFileMonitor:
         return self._shortage
 
     async def run(self, interval_s: float) -> None:
-        """Look so often, until cancelled: nothing tells of it."""
+        """Check in this interval until cancelled. No event reports a shortage."""
         while True:
             self.check()
             await asyncio.sleep(interval_s)

@@ -1,4 +1,4 @@
-"""Telling: how transitions of devices become log lines, one each, with the pods that are touched."""
+"""Log lines of device transitions, one for each, with the affected pods."""
 
 from __future__ import annotations
 
@@ -16,9 +16,7 @@ log = logging.getLogger("agent")
 
 
 class LoggedTransition(NamedTuple):
-    """A transition with what is known beside it: since when it was as it was (RFC 3339), which check says so, and by
-    which line of the kernel log.
-    """
+    """A transition with its context: the start of the previous state (RFC 3339), the check, and the kernel log line."""
 
     change: Transition
     since: str = ""
@@ -27,7 +25,7 @@ class LoggedTransition(NamedTuple):
 
 
 def log_transitions(transitions: Sequence[LoggedTransition], get_holders: Callable[[], Holders]) -> None:
-    """Log transitions of one resource; more at once than a person reads are one line."""
+    """Log the transitions of one resource. More than STORM transitions are one line."""
     if len(transitions) > MAX_TRANSITION_LINES:
         _log_summary([transition.change for transition in transitions])
         return
@@ -86,7 +84,7 @@ def _choose_level(change: Transition) -> int:
 
 
 def _find_pods(change: Transition, holders: Holders) -> Sequence[str]:
-    """Which pods have a device that is Healthy no more, or not what they have."""
+    """Return the pods with a device that is no longer Healthy, or was replaced."""
     names = {
         f"{holder.namespace}/{holder.pod}": None
         for (resource, id), device_holders in holders.items()  # noqa: A001  the API's own word
