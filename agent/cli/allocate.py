@@ -60,56 +60,56 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Look, and print the grant."""
-    wrong = _find_usage_error(arguments)
-    if wrong:
-        return fail(arguments, wrong, WRONG_COMMAND_LINE)
+    usage_error = _find_usage_error(arguments)
+    if usage_error:
+        return fail(arguments, usage_error, WRONG_COMMAND_LINE)
     configuration = load(arguments.config)
     warn_of_config_errors(configuration, arguments.config)
-    seen = take_dry_run(Root(arguments.root), configuration.resources, configuration.settings.paths.cdi)
+    dry_run = take_dry_run(Root(arguments.root), configuration.resources, configuration.settings.paths.cdi)
     name = arguments.resource
     as_json = arguments.output == "json"
-    if name not in seen.lists.written_names:
-        near = find_nearest(name, seen.lists.written_names)
-        hint = f"; nearest: {near}" if near else ""
+    if name not in dry_run.lists.written_names:
+        nearest_name = find_nearest(name, dry_run.lists.written_names)
+        hint = f"; nearest: {nearest_name}" if nearest_name else ""
         return fail(arguments, f"{name}: no such resource{hint}", NO_SUCH_NAME)
     try:
         paths = configuration.settings.paths
-        pool = _build_pool(seen, arguments, paths.control)
-        ids = pool.ids if pool.is_exact else seen.choose_ids(name, arguments.count or 1, pool.ids, pool.state)
-        grant = seen.preview_grant(name, ids, with_generated_spec=arguments.form in KUBELET_FORMS)
-        spec = seen.build_generated_spec(name, ids) if arguments.form == "grant" else None
-        said = _format_output(grant, arguments.form, spec, as_json=as_json)
-    except (GrantRefusedError, UnsupportedGrantError) as refused:
-        if isinstance(refused, GrantRefusedError) and refused.cause is RefusalCause.UNKNOWN_ID:
-            return fail(arguments, f"{refused}{_format_hint(arguments.ids, seen, name)}", NO_SUCH_NAME)
+        pool = _build_pool(dry_run, arguments, paths.control)
+        ids = pool.ids if pool.is_exact else dry_run.choose_ids(name, arguments.count or 1, pool.ids, pool.state)
+        grant = dry_run.preview_grant(name, ids, with_generated_spec=arguments.form in KUBELET_FORMS)
+        spec = dry_run.build_generated_spec(name, ids) if arguments.form == "grant" else None
+        text = _format_output(grant, arguments.form, spec, as_json=as_json)
+    except (GrantRefusedError, UnsupportedGrantError) as error:
+        if isinstance(error, GrantRefusedError) and error.cause is RefusalCause.UNKNOWN_ID:
+            return fail(arguments, f"{error}{_format_hint(arguments.ids, dry_run, name)}", NO_SUCH_NAME)
         if as_json:
-            cause = refused.cause.value if isinstance(refused, GrantRefusedError) else "form"
-            print(json.dumps({"resource": name, "refused": cause, "reason": str(refused)}, indent=1))
-        return fail(arguments, str(refused), REFUSED)
+            cause = error.cause.value if isinstance(error, GrantRefusedError) else "form"
+            print(json.dumps({"resource": name, "refused": cause, "reason": str(error)}, indent=1))
+        return fail(arguments, str(error), REFUSED)
     terminal = Terminal.detect(sys.stdout, colour=arguments.color, utc=arguments.utc)
-    if said is None:
-        besides = GrantContext(
-            seen.preview_grant(name, ids, with_generated_spec=False),
-            seen.map_paths_to_ids(name, ids),
+    if text is None:
+        context = GrantContext(
+            dry_run.preview_grant(name, ids, with_generated_spec=False),
+            dry_run.map_paths_to_ids(name, ids),
             spec,
             paths.devinfo,
         )
-        print(terminal.make_displayable(_format_title(seen, grant, pool)))
-        print("\n".join(map(terminal.make_displayable, format_grant(grant, besides))))
+        print(terminal.make_displayable(_format_title(dry_run, grant, pool)))
+        print("\n".join(map(terminal.make_displayable, format_grant(grant, context))))
         print(f"Every node was checked {_describe_host(arguments.root)} just now.")
     else:
-        print(said)
+        print(text)
     for note in list_notes(grant, arguments.form):
         print(f"device-agent allocate: {note}", file=sys.stderr)
     return 0
 
 
-def _format_hint(ids: Sequence[str], seen: DryRun, resource: str) -> str:
+def _format_hint(ids: Sequence[str], dry_run: DryRun, resource: str) -> str:
     """Which id may have been meant; empty if none is like it."""
-    there = [id for device in seen.device_lists[resource].devices for id in device.list_ids()]  # noqa: A001
-    unknown = next((id for id in ids if id not in there), "")  # noqa: A001
-    near = find_nearest(unknown, there)
-    return f"; nearest: {near}" if near else ""
+    known_ids = [id for device in dry_run.device_lists[resource].devices for id in device.list_ids()]  # noqa: A001
+    unknown_id = next((id for id in ids if id not in known_ids), "")  # noqa: A001
+    nearest_id = find_nearest(unknown_id, known_ids)
+    return f"; nearest: {nearest_id}" if nearest_id else ""
 
 
 def _find_usage_error(arguments: argparse.Namespace) -> str:
@@ -140,13 +140,16 @@ class _IdPool(NamedTuple):
     is_exact: bool = False
 
 
-def _build_pool(seen: DryRun, arguments: argparse.Namespace, control: str) -> _IdPool:
+def _build_pool(dry_run: DryRun, arguments: argparse.Namespace, control: str) -> _IdPool:
     name = arguments.resource
-    healthy, held = seen.list_healthy_ids(name), known_held(control, seen.root, name)
-    free, state = (healthy, "Healthy") if held is None else ([id for id in healthy if id not in held], "free")  # noqa: A001
+    healthy_ids, held_ids = dry_run.list_healthy_ids(name), known_held(control, dry_run.root, name)
+    if held_ids is None:
+        free_ids, state = healthy_ids, "Healthy"
+    else:
+        free_ids, state = [id for id in healthy_ids if id not in held_ids], "free"  # noqa: A001  the API's own word
     if arguments.ids:
-        return _IdPool(tuple(dict.fromkeys(arguments.ids)), state, len(free), is_exact=not arguments.prefer)
-    return _IdPool(tuple(free), state, len(free))
+        return _IdPool(tuple(dict.fromkeys(arguments.ids)), state, len(free_ids), is_exact=not arguments.prefer)
+    return _IdPool(tuple(free_ids), state, len(free_ids))
 
 
 def _format_output(grant: Grant, form: str, spec: GeneratedSpec | None, *, as_json: bool) -> str | None:
@@ -157,27 +160,29 @@ def _format_output(grant: Grant, form: str, spec: GeneratedSpec | None, *, as_js
         return json.dumps(build_cdi_spec(grant), indent=1)
     if form == "grant":
         return json.dumps(build_grant_json(grant, spec), indent=1) if as_json else None
-    words = ARGUMENT_BUILDERS[form](grant)
-    return json.dumps(words, indent=1) if as_json else shlex.join(words)
+    command_words = ARGUMENT_BUILDERS[form](grant)
+    return json.dumps(command_words, indent=1) if as_json else shlex.join(command_words)
 
 
-def _format_title(seen: DryRun, grant: Grant, pool: _IdPool) -> str:
+def _format_title(dry_run: DryRun, grant: Grant, pool: _IdPool) -> str:
     """Which ids, of how many, where they are, and what they were preferred by."""
-    listed = seen.device_lists[grant.resource]
-    found = [found[0] for id in grant.ids if (found := listed.find_device(id))]  # noqa: A001  the API's own word
-    nodes = sorted({node for device in found for node in device.numa})
-    numa = f", NUMA {' '.join(map(str, nodes))}" if nodes else ""
-    many = len({split_share(id)[0] for id in grant.ids})  # noqa: A001  the API's own word
-    of = "" if many == len(grant.ids) else f"shares of {many} device{'s' * (many != 1)}, "
+    device_list = dry_run.device_lists[grant.resource]
+    devices = [match[0] for id in grant.ids if (match := device_list.find_device(id))]  # noqa: A001  the API's own word
+    numa_nodes = sorted({node for device in devices for node in device.numa})
+    numa_text = f", NUMA {' '.join(map(str, numa_nodes))}" if numa_nodes else ""
+    device_count = len({split_share(id)[0] for id in grant.ids})  # noqa: A001  the API's own word
+    shares_text = (
+        "" if device_count == len(grant.ids) else f"shares of {device_count} device{'s' * (device_count != 1)}, "
+    )
     ids = " ".join(make_printable(id, None) for id in grant.ids)  # noqa: A001  the API's own word
-    rules = seen.find_entry(grant.resource).prefer
-    by = (
+    rules = dry_run.find_entry(grant.resource).prefer
+    rules_text = (
         f", {', then '.join(map(_describe_rule, rules))}"
         if rules and not pool.is_exact and len(pool.ids) > len(grant.ids)
         else ""
     )
-    count = f"{of}{len(grant.ids)} of {pool.available_count} {pool.state}"
-    return f"grant of {grant.resource} for one container: {ids}   ({count}{numa}{by})"
+    count = f"{shares_text}{len(grant.ids)} of {pool.available_count} {pool.state}"
+    return f"grant of {grant.resource} for one container: {ids}   ({count}{numa_text}{rules_text})"
 
 
 def _describe_rule(rule: PreferRule) -> str:

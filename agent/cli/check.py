@@ -39,43 +39,45 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the findings and the verdict."""
-    studied = load_with_entries(arguments.config)
-    configuration = studied.configuration
+    loaded = load_with_entries(arguments.config)
+    configuration = loaded.configuration
     findings = configuration.findings
-    readings: list[Description] = []
+    descriptions: list[Description] = []
     if arguments.aloud is not None:
         try:
-            readings = find_descriptions(studied, arguments.aloud)
+            descriptions = find_descriptions(loaded, arguments.aloud)
         except NoDescriptionError as error:
-            near = f"; nearest: {error.nearest}" if error.nearest else ""
-            return fail(arguments, f"{error.name}: no resource, entry or class has this name{near}", NO_SUCH_NAME)
+            nearest_name = f"; nearest: {error.nearest}" if error.nearest else ""
+            return fail(
+                arguments, f"{error.name}: no resource, entry or class has this name{nearest_name}", NO_SUCH_NAME
+            )
     hosts: list[str] = []
     for name, root in arguments.roots.items() if arguments.aloud is None else ():
-        where = "this host" if root == "/" else os.path.basename(name.rstrip("/"))
+        host_name = "this host" if root == "/" else os.path.basename(name.rstrip("/"))
         inventory = scan_host(
             Root(root), configuration.resources, cdi_directories=configuration.settings.paths.cdi, all_sources=False
         )
-        findings = (*findings, *find_host_findings(studied.entries, inventory, where))
-        devices = sum(len(device) for listed in inventory.lists.values() for device in listed)
-        hosts.append(f"{format_count(devices, 'device')} on {where}")
+        findings = (*findings, *find_host_findings(loaded.entries, inventory, host_name))
+        device_count = sum(len(device) for device_list in inventory.lists.values() for device in device_list)
+        hosts.append(f"{format_count(device_count, 'device')} on {host_name}")
     findings = tuple(sort_findings(findings))
     if is_json(arguments):
-        aloud_or_not = map(build_json, findings) if arguments.aloud is None else map(reading_as_json, readings)
-        print_json([*aloud_or_not], arguments)
+        json_values = map(build_json, findings) if arguments.aloud is None else map(reading_as_json, descriptions)
+        print_json([*json_values], arguments)
     else:
-        print_descriptions(readings, Terminal.detect(sys.stdout, colour=arguments.color, utc=arguments.utc))
+        print_descriptions(descriptions, Terminal.detect(sys.stdout, colour=arguments.color, utc=arguments.utc))
         for finding in findings:
             print(render(finding))
         served = format_count(len(configuration.resources), "resource")
         print(format_check_summary(findings, len(configuration.files), ", ".join((served, *hosts))))
-    bad = findings if arguments.strict else [f for f in findings if f.severity is Severity.ERROR]
-    return 1 if bad else 0
+    serious_findings = findings if arguments.strict else [f for f in findings if f.severity is Severity.ERROR]
+    return 1 if serious_findings else 0
 
 
-def print_descriptions(readings: Sequence[Description], terminal: Terminal) -> None:
+def print_descriptions(descriptions: Sequence[Description], terminal: Terminal) -> None:
     """Print readings, an empty line behind each."""
-    for reading in readings:
-        title, *lines = read(reading, terminal.width)
+    for description in descriptions:
+        title, *lines = read(description, terminal.width)
         print(terminal.style(terminal.make_displayable(title), "bold"))
         for line in (*lines, ""):
             print(terminal.make_displayable(line))

@@ -23,28 +23,31 @@ def format_scenario(name: str) -> list[str]:
     path = os.path.join(SCENARIOS, f"class-{name}.toml")
     try:
         with open(path, "rb") as file:
-            said = tomllib.load(file)
+            scenario = tomllib.load(file)
     except FileNotFoundError:
         return []
-    marks = said.get("fixture", {})
-    tree = str(marks.get("tree", "built"))
+    fixture = scenario.get("fixture", {})
+    tree = str(fixture.get("tree", "built"))
     lines = [f"[`tests/scenarios/class-{name}.toml`](../../tests/scenarios/class-{name}.toml), a machine that is"]
-    lines += [f"{_TREE_KINDS.get(tree, tree)}. In it:", "", *_format_devices(marks)]
-    lines += [f"- tried on hardware: {marks.get('tried', _UNTRIED_TEXT)}", "", "What happens there:", ""]
-    return [*lines, *(f"{number}. {step['about']}" for number, step in enumerate(said["step"], 1) if "about" in step)]
+    lines += [f"{_TREE_KINDS.get(tree, tree)}. In it:", "", *_format_devices(fixture)]
+    lines += [f"- tried on hardware: {fixture.get('tried', _UNTRIED_TEXT)}", "", "What happens there:", ""]
+    return [
+        *lines,
+        *(f"{number}. {step['about']}" for number, step in enumerate(scenario["step"], 1) if "about" in step),
+    ]
 
 
-def _format_devices(marks: Mapping[str, Any]) -> Iterator[str]:
+def _format_devices(fixture: Mapping[str, Any]) -> Iterator[str]:
     """Who is well in it, who is not, and how; who is there and left alone, and by which clause."""
     for mark, words in _MARKS.items():
-        told = marks.get(mark, ())
-        said = (
-            [f"`{what}` ({why})" for what, why in told.items()]
-            if isinstance(told, Mapping)
-            else map("`{}`".format, told)
+        marked_devices = fixture.get(mark, ())
+        device_texts = (
+            [f"`{name}` ({reason})" for name, reason in marked_devices.items()]
+            if isinstance(marked_devices, Mapping)
+            else map("`{}`".format, marked_devices)
         )
-        if told:
-            yield f"- {words}: {', '.join(said)}"
-    if "without" in marks:
-        lacking = " and none ".join(words for mark, words in _MARKS.items() if mark not in marks)
-        yield f"- none {lacking}: {marks['without']}"
+        if marked_devices:
+            yield f"- {words}: {', '.join(device_texts)}"
+    if "without" in fixture:
+        lacking = " and none ".join(words for mark, words in _MARKS.items() if mark not in fixture)
+        yield f"- none {lacking}: {fixture['without']}"

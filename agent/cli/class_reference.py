@@ -38,12 +38,14 @@ _SECTIONS = (
 
 def build_pages(directory: str) -> dict[str, str]:
     """The pages, each by its name below the directory where they belong, as Markdown."""
-    studied = load_with_entries(os.devnull)
-    manuals = {name: build_manual(studied, name) for name in sorted(studied.library.list_names())}
+    loaded = load_with_entries(os.devnull)
+    manuals = {name: build_manual(loaded, name) for name in sorted(loaded.library.list_names())}
     with open(os.path.join(directory, "classes", "kinds.toml"), "rb") as file:
         kinds = tomllib.load(file)
-    made = {"classes.md": _join_lines(_format_index(manuals, kinds))}
-    return made | {f"classes/{name}.md": _join_lines(_format_page(one, studied)) for name, one in manuals.items()}
+    page_texts = {"classes.md": _join_lines(_format_index(manuals, kinds))}
+    return page_texts | {
+        f"classes/{name}.md": _join_lines(_format_page(manual, loaded)) for name, manual in manuals.items()
+    }
 
 
 def _join_lines(lines: Iterator[str]) -> str:
@@ -52,30 +54,36 @@ def _join_lines(lines: Iterator[str]) -> str:
 
 def _format_index(manuals: dict[str, ClassManual], kinds: dict[str, list[str]]) -> Iterator[str]:
     yield _HEAD.removesuffix("\n")
-    rest = [name for name in manuals if not any(name in names for names in kinds.values())]
-    for kind, names in (*kinds.items(), *([(_OTHERS, rest)] if rest else ())):
+    other_names = [name for name in manuals if not any(name in names for names in kinds.values())]
+    for kind, names in (*kinds.items(), *([(_OTHERS, other_names)] if other_names else ())):
         yield from ("", f"## {kind}", "", "| class | serves |", "| --- | --- |")
         for name in names:
             yield f"| [{name}](classes/{name}.md) | {manuals[name].about} |"
 
 
-def _format_page(one: ClassManual, studied: LoadedConfig) -> Iterator[str]:
+def _format_page(manual: ClassManual, loaded: LoadedConfig) -> Iterator[str]:
     """A class in full."""
-    yield from (f"# {one.name}", "", f"{one.about[:1].upper()}{one.about[1:]}.")
-    used = ", ".join(f"[{name}]({name}.md)" for name in one.uses)
+    yield from (f"# {manual.name}", "", f"{manual.about[:1].upper()}{manual.about[1:]}.")
+    used = ", ".join(f"[{name}]({name}.md)" for name in manual.uses)
     yield f"One of the [device classes](../classes.md){f'; it uses {used}' if used else ''}."
     for title, subjects in _SECTIONS:
-        said = [text for wanted in subjects for subject, text in one.sections if subject == wanted]
-        if said:
-            yield from ("", f"## {title}", "", "```text", *said, "```")
-    if one.notes:
-        yield from ("", "## Notes and traps", "", *_format_notes(one.notes))
-    yield from ("", "## Example", "", "```toml", *one.example.splitlines(), "```")
+        texts = [
+            text for section_subject in subjects for subject, text in manual.sections if subject == section_subject
+        ]
+        if texts:
+            yield from ("", f"## {title}", "", "```text", *texts, "```")
+    if manual.notes:
+        yield from ("", "## Notes and traps", "", *_format_notes(manual.notes))
+    yield from ("", "## Example", "", "```toml", *manual.example.splitlines(), "```")
     yield from ("", "## Read aloud", "", "Each clause with the file and the line where it stands.", "")
-    yield from ("```text", *render_description(describe_class(one.name, studied.library.get_class(one.name))), "```")
-    behind = format_scenario(one.name)
-    if behind:
-        yield from ("", "## What stands behind it", "", *behind)
+    yield from (
+        "```text",
+        *render_description(describe_class(manual.name, loaded.library.get_class(manual.name))),
+        "```",
+    )
+    scenario_lines = format_scenario(manual.name)
+    if scenario_lines:
+        yield from ("", "## What stands behind it", "", *scenario_lines)
 
 
 def _format_notes(notes: Sequence[tuple[bool, str]]) -> Iterator[str]:
@@ -86,11 +94,11 @@ def _format_notes(notes: Sequence[tuple[bool, str]]) -> Iterator[str]:
 
 def main(directory: str) -> None:
     """Write them, and take away those of classes that are gone."""
-    made = build_pages(directory)
+    page_texts = build_pages(directory)
     for name in os.listdir(os.path.join(directory, "classes")):
-        if name.endswith(".md") and f"classes/{name}" not in made:
+        if name.endswith(".md") and f"classes/{name}" not in page_texts:
             os.unlink(os.path.join(directory, "classes", name))
-    for name, text in made.items():
+    for name, text in page_texts.items():
         with open(os.path.join(directory, name), "w", encoding="utf-8") as file:
             file.write(text)
 

@@ -34,8 +34,8 @@ def run(arguments: argparse.Namespace) -> int:
         return answer
     devices = answer["devices"]
     if not devices:
-        said = f"{arguments.device}: no resource lists such a device; their ids: device-agent status RESOURCE"
-        return fail(arguments, said, NO_SUCH_DEVICE)
+        error = f"{arguments.device}: no resource lists such a device; their ids: device-agent status RESOURCE"
+        return fail(arguments, error, NO_SUCH_DEVICE)
     if is_json(arguments):
         print_json(answer, arguments)
     else:
@@ -45,6 +45,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _format_device(device: Mapping[str, Any], check: str | None) -> str:
     cleared = ", ".join(device["cleared"])
-    done = f"cleared: {cleared}" if cleared else f"{check} does not fail" if check else "no check fails"
+    result = f"cleared: {cleared}" if cleared else f"{check} does not fail" if check else "no check fails"
     reason = f": {device['reason']}" if device["reason"] else ""
-    return escape(f"{device['resource']} {device['id']}: {done}; {device['health'] or 'gone'} now{reason}")
+    return escape(f"{device['resource']} {device['id']}: {result}; {device['health'] or 'gone'} now{reason}")

@@ -130,7 +130,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _describe_commands() -> Mapping[str, _Command]:
-    found = {}
+    commands = {}
     for name, (_, about) in main.COMMANDS.items():
         parser = main.build_parser(name)
         flags: dict[str, str] = {}
@@ -140,8 +140,8 @@ def _describe_commands() -> Mapping[str, _Command]:
                 words += [str(choice) for choice in action.choices or ()]
             for flag in action.option_strings if action.help != argparse.SUPPRESS else ():
                 flags[flag] = action.help or ""
-        found[name] = _Command(about, flags, words)
-    return found
+        commands[name] = _Command(about, flags, words)
+    return commands
 
 
 def _format_bash() -> str:
@@ -150,35 +150,35 @@ def _format_bash() -> str:
         flags, words, kinds = map(" ".join, (command.flags, command.words, _NAMES.get(name, ())))
         cases.append(f'        {name}) flags="{flags}"; fixed="{words}"; kinds="{kinds}" ;;')
     common = " ".join(main.build_parser("version")._option_string_actions)  # noqa: SLF001  as above
-    filled = _BASH.replace("@CASES@", "\n".join(cases)).replace("@COMMANDS@", " ".join((*main.COMMANDS, "help")))
-    filled = filled.replace("@COMMON@", common).replace("@OUTPUTS@", " ".join(main.OUTPUTS))
-    return filled.replace("@CONFIG@", main.CONFIG)
+    script = _BASH.replace("@CASES@", "\n".join(cases)).replace("@COMMANDS@", " ".join((*main.COMMANDS, "help")))
+    script = script.replace("@COMMON@", common).replace("@OUTPUTS@", " ".join(main.OUTPUTS))
+    return script.replace("@CONFIG@", main.CONFIG)
 
 
 def _format_zsh() -> str:
-    described, cases = [], []
+    descriptions, cases = [], []
     for name, command in _describe_commands().items():
-        described.append(f"        {_quote(f'{name}:{command.about}')}")
+        descriptions.append(f"        {_quote(f'{name}:{command.about}')}")
         flags = " ".join(_quote(f"{flag}[{_simplify_help(about)}]") for flag, about in command.flags.items())
         kinds = " ".join(f"_device_agent_{kind};" for kind in _NAMES.get(name, ()))
-        rest = f"'*:word:({' '.join(command.words)})'" if command.words else "'*:file:_files'"
-        rest = f"'*:name:{{{kinds}}}'" if kinds else rest
-        cases.append(f"        {name}) shift words; (( CURRENT-- )); _arguments {flags} {rest} ;;")
-    filled = _ZSH.replace("@DESCRIBED@", "\n".join(described)).replace("@CASES@", "\n".join(cases))
-    return filled.replace("@CONFIG@", main.CONFIG)
+        argument_rule = f"'*:word:({' '.join(command.words)})'" if command.words else "'*:file:_files'"
+        argument_rule = f"'*:name:{{{kinds}}}'" if kinds else argument_rule
+        cases.append(f"        {name}) shift words; (( CURRENT-- )); _arguments {flags} {argument_rule} ;;")
+    script = _ZSH.replace("@DESCRIBED@", "\n".join(descriptions)).replace("@CASES@", "\n".join(cases))
+    return script.replace("@CONFIG@", main.CONFIG)
 
 
 def _format_fish() -> str:
     lines = []
     for name, command in _describe_commands().items():
         lines.append(f"complete -c device-agent -n __fish_use_subcommand -f -a {name} -d {_quote(command.about)}")
-        seen = f"-n '__fish_seen_subcommand_from {name}'"
+        condition = f"-n '__fish_seen_subcommand_from {name}'"
         for flag, about in command.flags.items():
-            how = f"-l {flag[2:]}" if flag.startswith("--") else f"-s {flag[1:]}"
-            lines.append(f"complete -c device-agent {seen} {how} -d {_quote(_simplify_help(about))}")
+            option = f"-l {flag[2:]}" if flag.startswith("--") else f"-s {flag[1:]}"
+            lines.append(f"complete -c device-agent {condition} {option} -d {_quote(_simplify_help(about))}")
         if command.words:
-            lines.append(f"complete -c device-agent {seen} -f -a {_quote(' '.join(command.words))}")
-        lines += [f"complete -c device-agent {seen} -a '(__device_agent_{kind})'" for kind in _NAMES.get(name, ())]
+            lines.append(f"complete -c device-agent {condition} -f -a {_quote(' '.join(command.words))}")
+        lines += [f"complete -c device-agent {condition} -a '(__device_agent_{kind})'" for kind in _NAMES.get(name, ())]
     return _FISH.replace("@LINES@", "\n".join(lines)).replace("@CONFIG@", main.CONFIG)
 
 

@@ -37,28 +37,30 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("what", metavar="list|show", choices=("list", "show"), help="all of them, or one")
     parser.add_argument("name", nargs="?", metavar="NAME", help="the class to show")
     parser.add_argument("--here", action="store_true", help="list: those that find something here, and who has it")
-    how = parser.add_mutually_exclusive_group()
-    how.add_argument("--aloud", action="store_true", help="show: as one sentence, each clause with its file and line")
-    how.add_argument("--toml", action="store_true", help="show: the file itself")
+    form_group = parser.add_mutually_exclusive_group()
+    form_group.add_argument(
+        "--aloud", action="store_true", help="show: as one sentence, each clause with its file and line"
+    )
+    form_group.add_argument("--toml", action="store_true", help="show: the file itself")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print a list or one class."""
-    if wrong := _find_usage_error(arguments):
-        return fail(arguments, wrong, WRONG_COMMAND_LINE)
-    studied = load_with_entries(arguments.config)
+    if usage_error := _find_usage_error(arguments):
+        return fail(arguments, usage_error, WRONG_COMMAND_LINE)
+    loaded = load_with_entries(arguments.config)
     terminal = Terminal.detect(sys.stdout, colour=arguments.color, utc=arguments.utc)
     if arguments.what == "list":
-        manuals = [build_manual(studied, name) for name in sorted(studied.library.list_names())]
-        here = _find_host_use(studied, Root(arguments.root)) if arguments.here else None
-        _print_list(manuals, here, arguments, terminal)
+        manuals = [build_manual(loaded, name) for name in sorted(loaded.library.list_names())]
+        host_use = _find_host_use(loaded, Root(arguments.root)) if arguments.here else None
+        _print_list(manuals, host_use, arguments, terminal)
         return 0
-    names = studied.library.list_names()
+    names = loaded.library.list_names()
     if arguments.name not in names:
-        near = find_nearest(arguments.name, names)
-        hint = f"nearest: {near}" if near else "device-agent class list shows them"
+        nearest_name = find_nearest(arguments.name, names)
+        hint = f"nearest: {nearest_name}" if nearest_name else "device-agent class list shows them"
         return fail(arguments, f"{arguments.name}: no class has this name; {hint}", NO_SUCH_CLASS)
-    _print_class(studied, arguments, terminal)
+    _print_class(loaded, arguments, terminal)
     return 0
 
 
@@ -82,86 +84,98 @@ class _HostUse(Struct):
     takers: tuple[str, ...]
 
 
-def _find_host_use(studied: LoadedConfig, root: Root) -> dict[str, _HostUse]:
+def _find_host_use(loaded: LoadedConfig, root: Root) -> dict[str, _HostUse]:
     """What each class that can serve as it is finds on this host."""
-    classes = compile_classes(studied.library, studied.library.list_names())
-    found: dict[str, list[str]] = {spec.class_name: [] for spec in classes if spec.class_name}
+    classes = compile_classes(loaded.library, loaded.library.list_names())
+    keys_by_class: dict[str, list[str]] = {spec.class_name: [] for spec in classes if spec.class_name}
     for item in scan_host(root, (), classes, all_sources=False).items:
         for name in item.matching_classes:
-            found[name].append(item.host.key)
-    taken = scan_host(root, studied.configuration.resources, all_sources=False)
-    takers = {item.host.key: item.entry.name for item in taken.items if item.entry}
+            keys_by_class[name].append(item.host.key)
+    report = scan_host(root, loaded.configuration.resources, all_sources=False)
+    takers = {item.host.key: item.entry.name for item in report.items if item.entry}
     return {
         name: _HostUse(len(keys), tuple(dict.fromkeys(takers[key] for key in keys if key in takers)))
-        for name, keys in found.items()
+        for name, keys in keys_by_class.items()
     }
 
 
 def _print_list(
     manuals: Sequence[ClassManual],
-    here: Mapping[str, _HostUse] | None,
+    host_use: Mapping[str, _HostUse] | None,
     arguments: argparse.Namespace,
     terminal: Terminal,
 ) -> None:
-    shown = manuals if here is None else [one for one in manuals if one.name in here and here[one.name].count]
+    shown_manuals = (
+        manuals
+        if host_use is None
+        else [manual for manual in manuals if manual.name in host_use and host_use[manual.name].count]
+    )
     if is_json(arguments):
-        found = [{**_build_json(one), **({} if here is None else asdict(here[one.name]))} for one in shown]
-        print_json(found, arguments)
+        json_values = [
+            {**_build_json(manual), **({} if host_use is None else asdict(host_use[manual.name]))}
+            for manual in shown_manuals
+        ]
+        print_json(json_values, arguments)
         return
     if arguments.output == "name":
-        print("".join(f"{one.name}\n" for one in shown), end="")
+        print("".join(f"{manual.name}\n" for manual in shown_manuals), end="")
         return
     rows = [
-        Row(tuple(map(escape, (one.name, one.source_text, one.about, *_format_last_cells(one, here))))) for one in shown
+        Row(tuple(map(escape, (manual.name, manual.source_text, manual.about, *_format_last_cells(manual, host_use)))))
+        for manual in shown_manuals
     ]
-    last = [Column("")] if here is None else [Column("HERE", right=True), Column("")]
-    print("\n".join(render([*_COLUMNS, *last], rows, terminal)))
-    own = sum(one.is_local for one in manuals)
-    yours = f"; {own} {'is' if own == 1 else 'are'} yours" if own else ""
+    last_columns = [Column("")] if host_use is None else [Column("HERE", right=True), Column("")]
+    print("\n".join(render([*_COLUMNS, *last_columns], rows, terminal)))
+    local_count = sum(manual.is_local for manual in manuals)
+    local_text = f"; {local_count} {'is' if local_count == 1 else 'are'} yours" if local_count else ""
     count = format_count(len(manuals), "class", "classes")
-    all_of = count if here is None else f"{len(shown)} of {count} find{'s' * (len(shown) == 1)} something here"
-    summary = f"{all_of}{yours}. One in full, with an example: device-agent class show NAME"
+    count_text = (
+        count
+        if host_use is None
+        else f"{len(shown_manuals)} of {count} find{'s' * (len(shown_manuals) == 1)} something here"
+    )
+    summary = f"{count_text}{local_text}. One in full, with an example: device-agent class show NAME"
     print(terminal.make_displayable(summary), file=sys.stdout if terminal.width is not None else sys.stderr)
 
 
-def _format_last_cells(one: ClassManual, here: Mapping[str, _HostUse] | None) -> tuple[str, ...]:
+def _format_last_cells(manual: ClassManual, host_use: Mapping[str, _HostUse] | None) -> tuple[str, ...]:
     """The last columns: whose it is, or what it finds."""
-    if here is None:
-        return ("yours" if one.is_local else "",)
-    return (str(here[one.name].count), " ".join(here[one.name].takers))
+    if host_use is None:
+        return ("yours" if manual.is_local else "",)
+    return (str(host_use[manual.name].count), " ".join(host_use[manual.name].takers))
 
 
-def _print_class(studied: LoadedConfig, arguments: argparse.Namespace, terminal: Terminal) -> None:
-    sentence = studied.library.get_class(arguments.name)
+def _print_class(loaded: LoadedConfig, arguments: argparse.Namespace, terminal: Terminal) -> None:
+    merged_entry = loaded.library.get_class(arguments.name)
     if arguments.toml:
-        print(sentence.tree.spot.document.text, end="")
+        print(merged_entry.tree.spot.document.text, end="")
     elif arguments.output == "name":
         print(arguments.name)
     elif arguments.aloud:
-        reading = describe_class(arguments.name, sentence)
+        description = describe_class(arguments.name, merged_entry)
         if is_json(arguments):
-            print_json(convert_to_json(reading), arguments)
+            print_json(convert_to_json(description), arguments)
         else:
-            print_descriptions([reading], terminal)
+            print_descriptions([description], terminal)
     elif is_json(arguments):
-        print_json(_build_json(build_manual(studied, arguments.name)), arguments)
+        print_json(_build_json(build_manual(loaded, arguments.name)), arguments)
     else:
-        title, *lines = format_manual(build_manual(studied, arguments.name), terminal.width)
+        title, *lines = format_manual(build_manual(loaded, arguments.name), terminal.width)
         print(terminal.style(terminal.make_displayable(title), "bold"))
         for line in lines:
             print(terminal.make_displayable(line))
 
 
-def _build_json(one: ClassManual) -> dict[str, object]:
+def _build_json(manual: ClassManual) -> dict[str, object]:
     return {
-        "name": one.name,
-        "about": one.about or None,
-        "file": one.file,
-        "own": one.is_local,
-        "part": one.is_base_class,
-        "takes": one.source_text,
-        "uses": list(one.uses),
-        "says": [{"of": section, "text": said} for section, said in one.sections],
-        "notes": [{"toml": toml, "text": text} for toml, text in one.notes],
-        "example": one.example,
+        "name": manual.name,
+        "about": manual.about or None,
+        "file": manual.file,
+        "own": manual.is_local,
+        "part": manual.is_base_class,
+        "takes": manual.source_text,
+        "uses": list(manual.uses),
+        "says": [{"of": section, "text": text} for section, text in manual.sections],
+        "notes": [{"toml": toml, "text": text} for toml, text in manual.notes],
+        "example": manual.example,
     }

@@ -36,8 +36,8 @@ def run(arguments: argparse.Namespace) -> int:
         print(WAITING, file=sys.stderr)
     while arguments.wait and any(device["may_be_held"] for device in answer["devices"]):
         time.sleep(WAIT_SECONDS)
-        now = request_device("held", arguments)
-        if isinstance(now, int):
-            return now
-        answer = {**answer, **now}
+        current_answer = request_device("held", arguments)
+        if isinstance(current_answer, int):
+            return current_answer
+        answer = {**answer, **current_answer}
     return print_answer(answer, arguments)

@@ -19,16 +19,16 @@ WAIT_SECONDS = 2.0  # between two questions whether pods hold something
 _SHOWN_DEVICES = 10  # devices with a line each
 
 
-def request_device(do: str, arguments: argparse.Namespace, **more: str) -> ControlAnswer | int:
+def request_device(action: str, arguments: argparse.Namespace, **fields: str) -> ControlAnswer | int:
     """What the agent answers of the device that is named; or, when that is said, the exit code."""
     name = arguments.device
-    real = Root(arguments.root).resolve(name) if name.startswith("/") else name
-    request = {"do": do, "name": name if isinstance(real, Absent) else real, **more}
+    real_name = Root(arguments.root).resolve(name) if name.startswith("/") else name
+    request = {"do": action, "name": name if isinstance(real_name, Absent) else real_name, **fields}
     answer = ask_agent(arguments, request)
     if isinstance(answer, int) or answer.get("found", True):
         return answer
-    said = f"{name}: no resource lists such a device, and no such resource; device-agent status RESOURCE"
-    return fail(arguments, said, NO_SUCH_DEVICE)
+    error = f"{name}: no resource lists such a device, and no such resource; device-agent status RESOURCE"
+    return fail(arguments, error, NO_SUCH_DEVICE)
 
 
 def print_answer(answer: ControlAnswer, arguments: argparse.Namespace) -> int:

@@ -54,25 +54,25 @@ def run(arguments: argparse.Namespace) -> int:
 def _print_answer(arguments: argparse.Namespace, root: Root, configuration: Configuration, terminal: Terminal) -> int:
     specs = configuration.resources
     inventory = scan_host(root, specs, compile_shipped_classes(), cdi_directories=configuration.settings.paths.cdi)
-    view = request_agent_data(arguments, configuration, root)
+    agent_data = request_agent_data(arguments, configuration, root)
     if arguments.name is None:
         if arguments.output == "table":
-            print("\n".join([view.format_view(terminal), *view.format_problems(terminal)]))
+            print("\n".join([agent_data.format_view(terminal), *agent_data.format_problems(terminal)]))
         return _explain_problems(arguments, inventory, configuration, terminal)
     spec = next((spec for spec in specs if spec.name == arguments.name), None)
     if spec is None:
-        return _explain_device(arguments, inventory, configuration, terminal, view)
+        return _explain_device(arguments, inventory, configuration, terminal, agent_data)
     if is_json(arguments):
-        print_json({**_build_json(inventory, spec), "agent": view.resource}, arguments)
+        print_json({**_build_json(inventory, spec), "agent": agent_data.resource}, arguments)
     elif arguments.output == "name":
         print("\n".join(device.id for device in inventory.find_listed_devices(spec)))
     else:
         print(
             "\n".join(
                 [
-                    view.format_view(terminal),
+                    agent_data.format_view(terminal),
                     *_format_resource(inventory, spec, terminal),
-                    *view.format_resource(terminal),
+                    *agent_data.format_resource(terminal),
                 ]
             )
         )
@@ -84,53 +84,53 @@ def _explain_device(
     inventory: HostReport,
     configuration: Configuration,
     terminal: Terminal,
-    view: AgentData,
+    agent_data: AgentData,
 ) -> int:
     name = arguments.name
-    if view.devices and isinstance(
+    if agent_data.devices and isinstance(
         find_device(inventory, name), SearchFailure
     ):  # it is not there, and the agent remembers it
         if is_json(arguments):
-            print_json([*view.devices], arguments)
+            print_json([*agent_data.devices], arguments)
         elif arguments.output == "name":
-            print("\n".join(one["id"] for one in view.devices))
+            print("\n".join(device["id"] for device in agent_data.devices))
         else:
-            print("\n".join(view.format_absent_devices(terminal)))
+            print("\n".join(agent_data.format_absent_devices(terminal)))
         return 0
     resources = [spec.name for spec in configuration.resources]
-    found = resolve_device(arguments, name, inventory, configuration, resources=resources)
-    if isinstance(found, int):
-        return found
-    inventory, item = found
+    match = resolve_device(arguments, name, inventory, configuration, resources=resources)
+    if isinstance(match, int):
+        return match
+    inventory, item = match
     if is_json(arguments):
-        print_json({**build_device_json(inventory, item), "agent": view.find_device(item)}, arguments)
+        print_json({**build_device_json(inventory, item), "agent": agent_data.find_device(item)}, arguments)
     elif arguments.output == "name":
         print(make_printable(item.host.name, None))
     else:
-        print("\n".join(_format_device(inventory, item, terminal, view)))
+        print("\n".join(_format_device(inventory, item, terminal, agent_data)))
     return 0
 
 
-def _format_device(inventory: HostReport, item: HostReportItem, terminal: Terminal, view: AgentData) -> list[str]:
+def _format_device(inventory: HostReport, item: HostReportItem, terminal: Terminal, agent_data: AgentData) -> list[str]:
     """A device, and the verdict on it."""
     lines = [
-        view.format_view(terminal),
+        agent_data.format_view(terminal),
         format_title(inventory, item, terminal),
-        *format_match_result(item, terminal, view.format_device(item)),
+        *format_match_result(item, terminal, agent_data.format_device(item)),
     ]
     lines += format_nearby_devices(inventory, item)
-    for turned in item.mismatches if item.entry is None else ():
-        refusal = turned.mismatch
-        if turned.is_only_mismatch:
-            to = f"  next         to give it to {refusal.resource}:"
-            lines += [f"{to} {remedy}" for remedy in find_match_hints(inventory, item, refusal)]
+    for entry_mismatch in item.mismatches if item.entry is None else ():
+        mismatch = entry_mismatch.mismatch
+        if entry_mismatch.is_only_mismatch:
+            heading = f"  next         to give it to {mismatch.resource}:"
+            lines += [f"{heading} {remedy}" for remedy in find_match_hints(inventory, item, mismatch)]
     return [terminal.make_displayable(line) for line in lines]
 
 
 def _format_resource(inventory: HostReport, spec: ResourceSpec, terminal: Terminal) -> list[str]:
-    of = f", class {spec.class_name}" if spec.class_name else ""
+    class_text = f", class {spec.class_name}" if spec.class_name else ""
     return [
-        f"{terminal.style(spec.name, 'bold')}      {spec.origin}{of}",
+        f"{terminal.style(spec.name, 'bold')}      {spec.origin}{class_text}",
         *format_match_steps(inventory, spec, terminal),
     ]
 
@@ -139,22 +139,22 @@ def _explain_problems(
     arguments: argparse.Namespace, inventory: HostReport, configuration: Configuration, terminal: Terminal
 ) -> int:
     """Every resource that has nothing, or something that is not Healthy; of the others how many there are."""
-    off = [spec for spec in configuration.resources if _has_problem(inventory, spec)]
+    problem_specs = [spec for spec in configuration.resources if _has_problem(inventory, spec)]
     if is_json(arguments):
-        print_json([_build_json(inventory, spec) for spec in off], arguments)
+        print_json([_build_json(inventory, spec) for spec in problem_specs], arguments)
         return 0
     if arguments.output == "name":
-        print("".join(f"{spec.name}\n" for spec in off), end="")
+        print("".join(f"{spec.name}\n" for spec in problem_specs), end="")
         return 0
     if not configuration.resources:
         print("\n".join(_format_no_resources(inventory, configuration)))
         return 0
-    for spec in off:
+    for spec in problem_specs:
         print("\n".join(_format_resource(inventory, spec, terminal)))
         print()
-    well = len(configuration.resources) - len(off)
-    noun = "resource has" if well == 1 else "resources have"
-    print(f"{well} {noun} all devices Healthy, {len(off)} not.")
+    healthy_count = len(configuration.resources) - len(problem_specs)
+    noun = "resource has" if healthy_count == 1 else "resources have"
+    print(f"{healthy_count} {noun} all devices Healthy, {len(problem_specs)} not.")
     return 0
 
 
@@ -165,10 +165,11 @@ def _format_no_resources(inventory: HostReport, configuration: Configuration) ->
         yield "  next         device-agent check   (each of them, with what to write instead)"
         return
     yield f"no resource is configured in {escape(configuration.settings.paths.resources)}"
-    fits = Counter(name for item in inventory.items for name in item.matching_classes)
-    if fits:
-        yield f"  would fit    {', '.join(f'{name} {count}' for name, count in fits.most_common(_SHOWN_CLASSES))}"
-        name = fits.most_common(1)[0][0]
+    class_counts = Counter(name for item in inventory.items for name in item.matching_classes)
+    if class_counts:
+        shown_counts = (f"{name} {count}" for name, count in class_counts.most_common(_SHOWN_CLASSES))
+        yield f"  would fit    {', '.join(shown_counts)}"
+        name = class_counts.most_common(1)[0][0]
         yield f"  next         device-agent class show {name}   (with an entry to paste there)"
     yield "  next         device-agent class list --here   (all that could be served of this host)"
 
@@ -176,9 +177,9 @@ def _format_no_resources(inventory: HostReport, configuration: Configuration) ->
 def _has_problem(inventory: HostReport, spec: ResourceSpec) -> bool:
     """Whether it has nothing listed, takes what is not listed, or has something that is not Healthy."""
     devices = inventory.find_listed_devices(spec)
-    taken = (item for item in inventory.items if item.entry is spec)
-    left_out = any(item.unlisted_reason or (item.device is None and spec.slots is None) for item in taken)
-    return not devices or left_out or any(device.reason for device in devices)
+    candidates = (item for item in inventory.items if item.entry is spec)
+    has_unlisted = any(item.unlisted_reason or (item.device is None and spec.slots is None) for item in candidates)
+    return not devices or has_unlisted or any(device.reason for device in devices)
 
 
 def _build_json(inventory: HostReport, spec: ResourceSpec) -> dict[str, object]:
@@ -195,7 +196,8 @@ def _build_json(inventory: HostReport, spec: ResourceSpec) -> dict[str, object]:
                 "line": step.origin.line if step.origin else None,
                 "left": step.remaining,
                 "fell": [
-                    {"name": item.host.name, "here": turned.mismatch.facts_text} for item, turned in step.mismatches
+                    {"name": item.host.name, "here": entry_mismatch.mismatch.facts_text}
+                    for item, entry_mismatch in step.mismatches
                 ],
             }
             for step in build_match_steps(inventory, spec)
@@ -210,11 +212,13 @@ def _build_json(inventory: HostReport, spec: ResourceSpec) -> dict[str, object]:
             for device in inventory.find_listed_devices(spec)
         ],
         "no_topology": [
-            {"resource": name, "lacking": [*silent.ids_without_node], "having": silent.device_count}
+            {"resource": name, "lacking": [*withheld.ids_without_node], "having": withheld.device_count}
             for name in inventory.find_resource_names(spec)
-            if (silent := inventory.withheld_topology.get(name)) is not None
+            if (withheld := inventory.withheld_topology.get(name)) is not None
         ],
         "unlisted": [
-            {"place": left.location, "reason": left.reason} for left in inventory.unlisted if left.resource == spec.name
+            {"place": unlisted.location, "reason": unlisted.reason}
+            for unlisted in inventory.unlisted
+            if unlisted.resource == spec.name
         ],
     }

@@ -68,43 +68,49 @@ INTERRUPTED = 130
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; its exit code (see CLOSING)."""
     _open_missing_streams()
-    top = argparse.ArgumentParser(
+    program_parser = argparse.ArgumentParser(
         prog="device-agent", parents=[_build_common_parser()], add_help=False, allow_abbrev=False
     )
-    top.add_argument("-h", "--help", action="store_true")
-    top.add_argument("--version", action="store_true")
-    top.add_argument("command", nargs="?")
-    top.add_argument("rest", nargs=argparse.REMAINDER)
-    arguments = top.parse_args(argv)
+    program_parser.add_argument("-h", "--help", action="store_true")
+    program_parser.add_argument("--version", action="store_true")
+    program_parser.add_argument("command", nargs="?")
+    program_parser.add_argument("rest", nargs=argparse.REMAINDER)
+    arguments = program_parser.parse_args(argv)
     name = "version" if arguments.version else arguments.command
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # any text into any encoding
-    rest = arguments.rest
-    if name == "help" and rest and not rest[0].startswith("-"):  # help COMMAND is COMMAND --help
-        name, rest = rest[0], ["--help"]
+    command_words = arguments.rest
+    if name == "help" and command_words and not command_words[0].startswith("-"):  # help COMMAND is COMMAND --help
+        name, command_words = command_words[0], ["--help"]
     if name is None or name == "help":
         print(format_usage())
         return 0
     if name not in COMMANDS:
-        near = find_nearest(name, COMMANDS)
-        hint = f"nearest: {near}" if near else "device-agent help lists them"
+        nearest_name = find_nearest(name, COMMANDS)
+        hint = f"nearest: {nearest_name}" if nearest_name else "device-agent help lists them"
         print(f"device-agent: {name!r}: no such command; {hint}", file=sys.stderr)
         return WRONG_COMMAND_LINE
     if name == "run":  # a reload that is asked for before it can be done must not kill
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         gc.disable()  # until it is ready, see there
     module, parser = _import_command(name), build_parser(name)
-    rest = ["--help"] if arguments.help else rest
-    chosen = argparse.Namespace(**{**_DEFAULTS, **getattr(module, "DEFAULTS", {}), **vars(arguments), "command": name})
-    parser.parse_args(rest, chosen)
-    chosen.root = getattr(chosen, "root", ["/"])
-    if wrong := _find_usage_error(module, chosen):
-        return fail(chosen, wrong, WRONG_COMMAND_LINE)
+    command_words = ["--help"] if arguments.help else command_words
+    command_arguments = argparse.Namespace(
+        **{**_DEFAULTS, **getattr(module, "DEFAULTS", {}), **vars(arguments), "command": name}
+    )
+    parser.parse_args(command_words, command_arguments)
+    command_arguments.root = getattr(command_arguments, "root", ["/"])
+    if usage_error := _find_usage_error(module, command_arguments):
+        return fail(command_arguments, usage_error, WRONG_COMMAND_LINE)
     try:
-        if chosen.quiet:
-            with open(os.devnull, "w", encoding="utf-8") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
-                return _run_command(module, chosen)
-        code = _run_command(module, chosen)
+        if command_arguments.quiet:
+            with (
+                open(os.devnull, "w", encoding="utf-8") as null_file,
+                redirect_stdout(null_file),
+                redirect_stderr(null_file),
+            ):
+                return _run_command(module, command_arguments)
+        code = _run_command(module, command_arguments)
         sys.stdout.flush()
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -114,7 +120,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:  # noqa: BLE001  whatever it is, it ends here, with all that is known of it
         if isinstance(error, OSError) and error.errno == errno.ENOSPC and error.filename is None:  # of a stream
             _discard_output()
-            return fail(chosen, "the output cannot be written: no space left on the device", WRITE_FAILED)
+            return fail(command_arguments, "the output cannot be written: no space left on the device", WRITE_FAILED)
         traceback.print_exc()
         return DEFECT
     return code
@@ -139,20 +145,20 @@ def build_parser(name: str) -> argparse.ArgumentParser:
     return parser
 
 
-def _find_usage_error(module: ModuleType, chosen: argparse.Namespace) -> str:
+def _find_usage_error(module: ModuleType, arguments: argparse.Namespace) -> str:
     """What cannot be had of a command that is asked for it; empty if all can."""
-    missing = next((root for root in chosen.root if not os.path.exists(root)), None)
-    if missing is not None:
-        return f"--root {missing}: no such directory or file"
-    if len(chosen.root) > 1 and not getattr(module, "SEVERAL_ROOTS", False):
+    missing_root = next((root for root in arguments.root if not os.path.exists(root)), None)
+    if missing_root is not None:
+        return f"--root {missing_root}: no such directory or file"
+    if len(arguments.root) > 1 and not getattr(module, "SEVERAL_ROOTS", False):
         return "one --root at a time"
     outputs = _list_outputs(module)
-    if chosen.output not in outputs:
-        there = f"it has {', '.join(outputs)}" if len(outputs) > 1 else "its answer has one form"
-        return f"no output as {chosen.output}: {there}"
-    if chosen.verbose and not getattr(module, "VERBOSE", False):
+    if arguments.output not in outputs:
+        outputs_text = f"it has {', '.join(outputs)}" if len(outputs) > 1 else "its answer has one form"
+        return f"no output as {arguments.output}: {outputs_text}"
+    if arguments.verbose and not getattr(module, "VERBOSE", False):
         return "-v: all there is to say is said without it"
-    if chosen.quiet and not getattr(module, "QUIET", True):
+    if arguments.quiet and not getattr(module, "QUIET", True):
         return "-q: what it says is all that it does"
     return ""
 
@@ -166,11 +172,11 @@ def _import_command(name: str) -> ModuleType:
     return importlib.import_module(f"agent.cli.{MODULES.get(name, name)}")
 
 
-def _run_command(command: ModuleType, chosen: argparse.Namespace) -> int:
+def _run_command(command: ModuleType, arguments: argparse.Namespace) -> int:
     """Run a command on this host, a tree, or what is unpacked of a recording."""
     roots: dict[str, str] = {}
     with ExitStack() as recordings:
-        for root in chosen.root:
+        for root in arguments.root:
             if os.path.isdir(root):
                 roots[root] = root
                 continue
@@ -179,20 +185,20 @@ def _run_command(command: ModuleType, chosen: argparse.Namespace) -> int:
             try:
                 roots[root] = recordings.enter_context(unpack_recording(root))
             except RecordingError as error:
-                return fail(chosen, f"--root {root}: {error}", WRONG_COMMAND_LINE)
+                return fail(arguments, f"--root {root}: {error}", WRONG_COMMAND_LINE)
             except OSError as error:
-                return report_file_error(chosen, f"--root {root}", error, WRONG_COMMAND_LINE)
-        first = next(iter(roots.values()))
-        code = int(command.run(argparse.Namespace(**{**vars(chosen), "root": first, "roots": roots})))
+                return report_file_error(arguments, f"--root {root}", error, WRONG_COMMAND_LINE)
+        first_root = next(iter(roots.values()))
+        code = int(command.run(argparse.Namespace(**{**vars(arguments), "root": first_root, "roots": roots})))
         sys.stdout.flush()
         return code
 
 
 def _open_missing_streams() -> None:
     """Standard streams that were closed lead to nowhere: else whatever is opened next would stand in their place."""
-    while (nowhere := os.open(os.devnull, os.O_RDWR)) <= 2:
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
         continue
-    os.close(nowhere)
+    os.close(descriptor)
     sys.stdin = sys.stdin or open(0, encoding="utf-8", closefd=False)  # noqa: SIM115  for as long as the process is
     sys.stdout = sys.stdout or open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
     sys.stderr = sys.stderr or open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
@@ -204,27 +210,27 @@ def _build_common_parser(module: ModuleType | None = None) -> argparse.ArgumentP
     common.add_argument("--config", metavar="DIR", help=f"the configuration's directory (default {CONFIG})")
     common.add_argument("--root", metavar="DIR|FILE", action="append", help="a tree or recording for this host")
     outputs = OUTPUTS if module is None else _list_outputs(module)
-    about = "for people: table, wide; for programs: json, jsonl (an object a line), name (a name a line)"
-    about = about if len(outputs) > 1 else argparse.SUPPRESS
-    common.add_argument("-o", "--output", choices=OUTPUTS, metavar="|".join(outputs), help=about)
-    about = "no answer but the exit code" if getattr(module, "QUIET", True) else argparse.SUPPRESS
-    common.add_argument("-q", "--quiet", action="store_true", help=about)
-    wordy = module is None or getattr(module, "VERBOSE", False)
-    about = "also what is as it should be" if wordy else argparse.SUPPRESS
-    common.add_argument("-v", "--verbose", action="store_true", help=about)
+    help_text = "for people: table, wide; for programs: json, jsonl (an object a line), name (a name a line)"
+    help_text = help_text if len(outputs) > 1 else argparse.SUPPRESS
+    common.add_argument("-o", "--output", choices=OUTPUTS, metavar="|".join(outputs), help=help_text)
+    help_text = "no answer but the exit code" if getattr(module, "QUIET", True) else argparse.SUPPRESS
+    common.add_argument("-q", "--quiet", action="store_true", help=help_text)
+    has_verbose = module is None or getattr(module, "VERBOSE", False)
+    help_text = "also what is as it should be" if has_verbose else argparse.SUPPRESS
+    common.add_argument("-v", "--verbose", action="store_true", help=help_text)
     common.add_argument("--color", choices=("auto", "always", "never"), help="auto: on a terminal, without NO_COLOR")
     common.add_argument("--utc", action="store_true", help="times in UTC, with a Z; else those of this host")
-    limit = "how long the agent may take to answer (default 30s)"
-    common.add_argument("--timeout", metavar="TIME", type=_parse_seconds, help=limit)
+    timeout_help = "how long the agent may take to answer (default 30s)"
+    common.add_argument("--timeout", metavar="TIME", type=_parse_seconds, help=timeout_help)
     return common
 
 
 def _parse_seconds(text: str) -> float:
     """The seconds of a flag."""
-    found = parse_duration(text)
-    if not found:
+    seconds = parse_duration(text)
+    if not seconds:
         raise argparse.ArgumentTypeError(f"{escape(text)}: write for example 5s")
-    return found
+    return seconds
 
 
 _DEFAULTS = {
@@ -242,9 +248,9 @@ def format_usage() -> str:
     """What `device-agent` alone prints."""
     lines = [OPENING]
     group = ""
-    for name, (under, about) in COMMANDS.items():
-        lines.append(f"{under if under != group else '':10} {name:10} {about}")
-        group = under
+    for name, (command_group, about) in COMMANDS.items():
+        lines.append(f"{command_group if command_group != group else '':10} {name:10} {about}")
+        group = command_group
     return "\n".join([*lines, CLOSING])
 
 

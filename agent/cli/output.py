@@ -19,8 +19,8 @@ def is_json(arguments: argparse.Namespace) -> bool:
 def print_json(answer: object, arguments: argparse.Namespace) -> None:
     """Print an answer for a program: json over several lines, jsonl on one, of a list a line for each member."""
     if arguments.output == "jsonl":
-        for one in answer if isinstance(answer, list) else [answer]:
-            print(json.dumps(one))
+        for member in answer if isinstance(answer, list) else [answer]:
+            print(json.dumps(member))
         sys.stdout.flush()
     else:
         print(json.dumps(answer, indent=1))

@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Look at everything, and write it down."""
     if os.path.lexists(arguments.file):
         return fail(arguments, f"{arguments.file} is there already: name a new file", WRITE_FAILED)
-    began = time.monotonic()
+    start_time = time.monotonic()
     root = Recorder(arguments.root)
     configuration = load(arguments.config)
     inventory = scan_host(
@@ -48,30 +48,30 @@ def run(arguments: argparse.Namespace) -> int:
         build_device_json(inventory, item)
     for word in HOST.words if inventory.items else ():
         inventory.read_fact(inventory.items[0], f"host.{word}")
-    made = root.build_recording()
-    replaced: Mapping[str, int] = {}
+    recording = root.build_recording()
+    replacements: Mapping[str, int] = {}
     if arguments.pseudonymise:
-        made, replaced = replace_identifiers(made, secrets.token_bytes(32))
+        recording, replacements = replace_identifiers(recording, secrets.token_bytes(32))
     try:
-        write_recording(made, arguments.file)
+        write_recording(recording, arguments.file)
     except OSError as error:
         return report_file_error(arguments, arguments.file, error, WRITE_FAILED)
-    _print_summary(made, replaced if arguments.pseudonymise else None, time.monotonic() - began)
-    shown = escape(arguments.file)
+    _print_summary(recording, replacements if arguments.pseudonymise else None, time.monotonic() - start_time)
+    shown_path = escape(arguments.file)
     size = os.path.getsize(arguments.file) / 1024
-    print(f"wrote {shown}, {size:,.0f} KiB.   try: device-agent --root {shown} scan")
+    print(f"wrote {shown_path}, {size:,.0f} KiB.   try: device-agent --root {shown_path} scan")
     return 0
 
 
-def _print_summary(made: Recording, replaced: Mapping[str, int] | None, seconds: float) -> None:
-    attributes = format_count(len(made.contents), "attribute")
-    print(f"read {attributes}, {format_count(len(made.nodes), 'node')} in {seconds:.1f} s; no device was opened")
-    unread = sum(why.unreadable and why != NOT_RECORDED for why in made.absent.values())
-    said = [f"left out {format_count(unread, 'file')} that could not be read"] if unread else []
-    if replaced is not None:
-        kinds = ", ".join(format_count(count, kind) for kind, count in sorted(replaced.items()))
-        said.append(f"replaced {kinds} (equal stays equal)" if kinds else "nothing was there to replace")
-    elif made.contents:
-        said.append("serial numbers and addresses are in it: --pseudonymise replaces them")
-    if said:
-        print("; ".join(said))
+def _print_summary(recording: Recording, replacements: Mapping[str, int] | None, seconds: float) -> None:
+    attributes = format_count(len(recording.contents), "attribute")
+    print(f"read {attributes}, {format_count(len(recording.nodes), 'node')} in {seconds:.1f} s; no device was opened")
+    unread_count = sum(absent.unreadable and absent != NOT_RECORDED for absent in recording.absent.values())
+    notes = [f"left out {format_count(unread_count, 'file')} that could not be read"] if unread_count else []
+    if replacements is not None:
+        kinds = ", ".join(format_count(count, kind) for kind, count in sorted(replacements.items()))
+        notes.append(f"replaced {kinds} (equal stays equal)" if kinds else "nothing was there to replace")
+    elif recording.contents:
+        notes.append("serial numbers and addresses are in it: --pseudonymise replaces them")
+    if notes:
+        print("; ".join(notes))

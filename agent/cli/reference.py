@@ -67,15 +67,19 @@ def build_keys_page() -> str:
         "they work together is told in the [configuration](configuration.md); `device-agent schema` gives the same to",
         "editors.",
     ]
-    for place, (said, keys) in PLACES.items():
+    for place, (place_title, keys) in PLACES.items():
         if place in {"file", "class"}:
             continue
-        title = "An entry `[[resource]]`, or a class" if place == "entry" else f"{said[0].upper()}{said[1:]}: `{place}`"
+        title = (
+            "An entry `[[resource]]`, or a class"
+            if place == "entry"
+            else f"{place_title[0].upper()}{place_title[1:]}: `{place}`"
+        )
         lines += ["", f"## {title}", "", _KEYS_HEADER, "| --- | --- | --- | --- |"]
         for key in keys:
             meaning = MEANINGS[place][key]
-            coded = meaning.default.startswith(('"', "{", "[")) or meaning.default in {"1", "true", "false"}
-            code = f"`{meaning.default}`" if coded else meaning.default
+            is_code = meaning.default.startswith(('"', "{", "[")) or meaning.default in {"1", "true", "false"}
+            code = f"`{meaning.default}`" if is_code else meaning.default
             lines.append(f"| `{key}` | {describe_value(place, key)} | {code} | {meaning.text} |".replace("|  |", "| |"))
     return "\n".join(lines) + "\n"
 
@@ -86,8 +90,8 @@ def _format_rows(table: WordTable) -> Iterator[str]:
         yield f"| `{word.name}` | {kind} | {word.about} | {_format_code(word.kernel)} |"
     for relation in table.relations.values():
         kind = "several" if relation.is_list else "relation"
-        leads = "" if relation.table == "every" else f", with the words of {relation.table}"
-        yield f"| `{relation.name}` | {kind} | {relation.about}{leads} | {_format_code(relation.kernel)} |"
+        table_text = "" if relation.table == "every" else f", with the words of {relation.table}"
+        yield f"| `{relation.name}` | {kind} | {relation.about}{table_text} | {_format_code(relation.kernel)} |"
 
 
 def _format_code(text: str) -> str:

@@ -45,20 +45,23 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _format_lines(answer: ControlAnswer, *, dry: bool) -> list[str]:
     lines = [finding["text"] for finding in answer["findings"]]
-    before, after = answer["before"], answer["after"]
+    previous_digest, current_digest = answer["before"], answer["after"]
     if answer["refused"]:
-        would = "would be refused" if dry else "refused"
-        return [*lines, f"{would}: {escape(answer['refused'])}. {before} stays in force, all resources unchanged."]
-    for how, names in answer["resources"].items():
+        refusal_text = "would be refused" if dry else "refused"
+        return [
+            *lines,
+            f"{refusal_text}: {escape(answer['refused'])}. {previous_digest} stays in force, all resources unchanged.",
+        ]
+    for change_kind, names in answer["resources"].items():
         if names:
-            lines.append(f"{how:9}  {len(names):3}  {' '.join(names)}   ({_NOTES[how]})")
-        said = {name: answer["changes"].get(name, ()) for name in names}
-        lines += [f"{'':16}{name}: {'; '.join(said[name])}" for name in names if said[name]]
-    if dry and before == after:
-        return [*lines, f"configuration {before} is in force as it is"]
+            lines.append(f"{change_kind:9}  {len(names):3}  {' '.join(names)}   ({_NOTES[change_kind]})")
+        resource_changes = {name: answer["changes"].get(name, ()) for name in names}
+        lines += [f"{'':16}{name}: {'; '.join(resource_changes[name])}" for name in names if resource_changes[name]]
+    if dry and previous_digest == current_digest:
+        return [*lines, f"configuration {previous_digest} is in force as it is"]
     if dry:
-        return [*lines, f"configuration {before} → {after} would be applied; nothing was changed"]
+        return [*lines, f"configuration {previous_digest} → {current_digest} would be applied; nothing was changed"]
     milliseconds = answer["seconds"] * 1000
-    if before == after:
-        return [*lines, f"configuration {before} is in force as it was, read again in {milliseconds:.0f} ms"]
-    return [*lines, f"configuration {before} → {after} in {milliseconds:.0f} ms"]
+    if previous_digest == current_digest:
+        return [*lines, f"configuration {previous_digest} is in force as it was, read again in {milliseconds:.0f} ms"]
+    return [*lines, f"configuration {previous_digest} → {current_digest} in {milliseconds:.0f} ms"]

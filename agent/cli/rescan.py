@@ -32,8 +32,8 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     for change in answer["changes"]:
         print(change)
-    changed = f"{len(answer['changes'])} changed" if answer["changes"] else "nothing changed"
+    summary = f"{len(answer['changes'])} changed" if answer["changes"] else "nothing changed"
     milliseconds = answer["seconds"] * 1000
     devices = answer["host_devices"]
-    print(f"{format_count(devices, 'host device')} looked at in {milliseconds:.0f} ms: {changed}")
+    print(f"{format_count(devices, 'host device')} looked at in {milliseconds:.0f} ms: {summary}")
     return 0

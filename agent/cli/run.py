@@ -58,10 +58,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _run_agent(arguments: argparse.Namespace) -> int:
-    early: list[int] = []
-    signal.signal(signal.SIGHUP, lambda number, _: early.append(number))
-    if (most := open_files.get_limit()) < open_files.LEAST_LIMIT:
-        return fail(arguments, _FILE_LIMIT_ERROR.format(most=most, fewest=open_files.LEAST_LIMIT), FAILED)
+    early_signals: list[int] = []
+    signal.signal(signal.SIGHUP, lambda number, _: early_signals.append(number))
+    if (file_limit := open_files.get_limit()) < open_files.LEAST_LIMIT:
+        return fail(arguments, _FILE_LIMIT_ERROR.format(most=file_limit, fewest=open_files.LEAST_LIMIT), FAILED)
     configuration = load(arguments.config)
     log_to_stderr(configuration.settings.log.level)
     if any(f.severity is Severity.ERROR and f.file == SETTINGS for f in configuration.findings):
@@ -72,9 +72,9 @@ def _run_agent(arguments: argparse.Namespace) -> int:
     code = 0
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_serve(configuration, arguments.config, Root(arguments.root), state, early))
-    except* AlreadyRunning as running:
-        log.error("%s", running.exceptions[0])  # noqa: TRY400  a person's mistake, no defect
+            runner.run(_serve(configuration, arguments.config, Root(arguments.root), state, early_signals))
+    except* AlreadyRunning as error:
+        log.error("%s", error.exceptions[0])  # noqa: TRY400  a person's mistake, no defect
         code = FAILED
     except* Exception:
         log.critical("a defect ended the agent", exc_info=True)
@@ -82,26 +82,28 @@ def _run_agent(arguments: argparse.Namespace) -> int:
     return code
 
 
-async def _serve(configuration: Configuration, directory: str, root: Root, state: str, early: list[int]) -> None:
+async def _serve(
+    configuration: Configuration, directory: str, root: Root, state: str, early_signals: list[int]
+) -> None:
     loop = asyncio.get_running_loop()
     loop.set_default_executor(DaemonThreads())  # the process ends in its time, whatever a disk does
     agent = Agent(configuration, root, state)
-    configured = ActiveConfig(agent, directory)
+    active_config = ActiveConfig(agent, directory)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, agent.stop)
-    loop.add_signal_handler(signal.SIGHUP, configured.request_reload)
-    if early:  # the files may have been read before it
-        configured.request_reload()
+    loop.add_signal_handler(signal.SIGHUP, active_config.request_reload)
+    if early_signals:  # the files may have been read before it
+        active_config.request_reload()
     async with asyncio.TaskGroup() as tasks:
-        works = (
-            tasks.create_task(configured.run()),
-            tasks.create_task(control_socket.serve(agent.settings.paths.control, build_commands(configured, agent))),
+        service_tasks = (
+            tasks.create_task(active_config.run()),
+            tasks.create_task(control_socket.serve(agent.settings.paths.control, build_commands(active_config, agent))),
             tasks.create_task(metrics_server.serve(agent.settings.metrics.listen, lambda: collect_metrics(agent))),
             tasks.create_task(_collect_garbage(agent)),
         )
         await agent.run()
-        for work in works:
-            work.cancel()
+        for task in service_tasks:
+            task.cancel()
 
 
 async def _collect_garbage(agent: Agent) -> None:
@@ -122,13 +124,13 @@ async def _collect_garbage(agent: Agent) -> None:
 def log_to_stderr(level: str) -> None:
     """Log lines to standard error, with the time; where that is the journal, to it with fields and priorities."""
     logging.addLevelName(NOTICE, "NOTICE")
-    out: logging.Handler = logging.StreamHandler(sys.stderr)
+    handler: logging.Handler = logging.StreamHandler(sys.stderr)
     if is_journal(os.environ, 2):
-        out.setFormatter(PriorityFormatter())
-        out = JournalHandler(out)
+        handler.setFormatter(PriorityFormatter())
+        handler = JournalHandler(handler)
     else:
-        out.setFormatter(logging.Formatter(PLAIN_FORMAT))
-    logging.basicConfig(level=level.upper(), handlers=[out], force=True)
+        handler.setFormatter(logging.Formatter(PLAIN_FORMAT))
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
 
 
 PLAIN_FORMAT = "%(asctime)s %(levelname)-7s %(message)s"

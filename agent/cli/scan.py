@@ -49,8 +49,8 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Look, and print; once, or at each change."""
-    if wrong := _find_usage_error(arguments):
-        return fail(arguments, wrong, WRONG_COMMAND_LINE)
+    if usage_error := _find_usage_error(arguments):
+        return fail(arguments, usage_error, WRONG_COMMAND_LINE)
     return run_report(arguments, _print_answer)
 
 
@@ -69,7 +69,7 @@ def _print_answer(arguments: argparse.Namespace, root: Root, configuration: Conf
     if arguments.words is not None:
         return _print_words(arguments, root, terminal)
     classes = compile_shipped_classes()
-    started = time.monotonic()
+    start_time = time.monotonic()
     inventory = scan_host(root, configuration.resources, classes, cdi_directories=configuration.settings.paths.cdi)
     if arguments.device is not None:
         return _print_device(arguments, inventory, configuration, terminal)
@@ -81,11 +81,11 @@ def _print_answer(arguments: argparse.Namespace, root: Root, configuration: Conf
         print("\n".join(make_printable(name, None) for name in names))
         return 0
     lines = format_overview(inventory, terminal, everything=arguments.all, wide=arguments.output == "wide")
-    last = format_summary(inventory, (time.monotonic() - started) * 1000, everything=arguments.all)
-    missing = [f"missing: {name}: {said} here" for name, said in inventory.missing_devices.items()]
+    summary = format_summary(inventory, (time.monotonic() - start_time) * 1000, everything=arguments.all)
+    missing = [f"missing: {name}: {reason} here" for name, reason in inventory.missing_devices.items()]
     print("\n".join((*lines, *_format_skipped_paths(inventory), *missing)))
     if not arguments.watch:
-        print(terminal.make_displayable(last), file=sys.stdout if terminal.width is not None else sys.stderr)
+        print(terminal.make_displayable(summary), file=sys.stdout if terminal.width is not None else sys.stderr)
     return 0
 
 
@@ -99,33 +99,33 @@ def _print_words(arguments: argparse.Namespace, root: Root, terminal: Terminal) 
     if source is None and name in SOURCE_HINTS:
         return fail(arguments, f"{name}: {SOURCE_HINTS[name]}", WRONG_COMMAND_LINE)
     if source is None:
-        near = find_nearest(name, [*source_kinds.KINDS, *_list_subsystems(root)])
-        hint = f"; nearest: {make_printable(near, None)}" if near else ""
+        nearest_name = find_nearest(name, [*source_kinds.KINDS, *_list_subsystems(root)])
+        hint = f"; nearest: {make_printable(nearest_name, None)}" if nearest_name else ""
         return fail(arguments, f"{name}: no such source on this host{hint}", NO_SUCH_DEVICE)
-    known = build_word_list(root, source)
+    word_list = build_word_list(root, source)
     if is_json(arguments):
-        print_json(vocabulary_as_json(known), arguments)
+        print_json(vocabulary_as_json(word_list), arguments)
     elif arguments.output == "name":
-        print("\n".join(entry.name for entry in known.entries))
+        print("\n".join(entry.name for entry in word_list.entries))
     else:
-        print("\n".join(format_word_list(known, terminal)))
+        print("\n".join(format_word_list(word_list, terminal)))
     return 0
 
 
 def _list_subsystems(root: Root) -> list[str]:
     """The classes and buses of the kernel."""
-    found = (root.list_names(f"/sys/{place}") for place in ("class", "bus"))
-    return [name for names in found if not isinstance(names, Absent) for name in names]
+    directories = (root.list_names(f"/sys/{place}") for place in ("class", "bus"))
+    return [name for names in directories if not isinstance(names, Absent) for name in names]
 
 
 def _print_device(
     arguments: argparse.Namespace, inventory: HostReport, configuration: Configuration, terminal: Terminal
 ) -> int:
     """Answer about one device."""
-    found = resolve_device(arguments, arguments.device, inventory, configuration)
-    if isinstance(found, int):
-        return found
-    inventory, item = found
+    match = resolve_device(arguments, arguments.device, inventory, configuration)
+    if isinstance(match, int):
+        return match
+    inventory, item = match
     if is_json(arguments):
         print_json(build_device_json(inventory, item), arguments)
     elif arguments.output == "name":
@@ -138,8 +138,8 @@ def _print_device(
 def _format_skipped_paths(inventory: HostReport) -> list[str]:
     """What configured sources came across and did not take for a device."""
     return [
-        f"no device: {make_printable(oddity.path, None)}: {escape(oddity.reason)}   (source {source})"
-        for source, oddities in inventory.skipped_paths.items()
-        for oddity in oddities
-        if not oddity.is_alias
+        f"no device: {make_printable(path.path, None)}: {escape(path.reason)}   (source {source})"
+        for source, paths in inventory.skipped_paths.items()
+        for path in paths
+        if not path.is_alias
     ]

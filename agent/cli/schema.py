@@ -27,12 +27,12 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the schema."""
     if arguments.of_class:
-        made = schema.build_class_schema()
+        document = schema.build_class_schema()
     elif arguments.file is None:
-        made = schema.build_resource_schema()
+        document = schema.build_resource_schema()
     elif not os.path.isfile(arguments.file):
         return fail(arguments, f"{arguments.file}: no such file", NO_SUCH)
     else:
-        made = schema.build_resource_schema(list_entry_words(arguments.config, arguments.file))
-    print(json.dumps(made, indent=1))
+        document = schema.build_resource_schema(list_entry_words(arguments.config, arguments.file))
+    print(json.dumps(document, indent=1))
     return 0

@@ -46,18 +46,18 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Ask, and print; once, or until Ctrl-C."""
-    every = is_json(arguments) or arguments.resource is not None
-    request = {"do": "status", "resource": arguments.resource, "devices": None if every else ""}
+    with_devices = is_json(arguments) or arguments.resource is not None
+    request = {"do": "status", "resource": arguments.resource, "devices": None if with_devices else ""}
     answer = ask_agent(arguments, request, refusal_code=NO_SUCH_RESOURCE)
     while not isinstance(answer, int):
         _print_answer(answer, arguments)
         if not arguments.watch:
             return 1 if answer["attention"] else 0
-        shown = answer["revision"]
-        while not isinstance(answer, int) and answer["revision"] == shown:
+        shown_revision = answer["revision"]
+        while not isinstance(answer, int) and answer["revision"] == shown_revision:
             time.sleep(PAUSE_SECONDS)
-            patient = {**request, "unlike": shown, "seconds": WATCH_SECONDS}
-            answer = ask_agent(arguments, patient, wait_seconds=WATCH_SECONDS, refusal_code=NO_SUCH_RESOURCE)
+            next_request = {**request, "unlike": shown_revision, "seconds": WATCH_SECONDS}
+            answer = ask_agent(arguments, next_request, wait_seconds=WATCH_SECONDS, refusal_code=NO_SUCH_RESOURCE)
     return answer
 
 
@@ -65,9 +65,11 @@ def _print_answer(answer: ControlAnswer, arguments: argparse.Namespace) -> None:
     if is_json(arguments):
         print_json(answer, arguments)
     elif arguments.output == "name":
-        for one in answer["resources"]:
-            named = [one["name"]] if arguments.resource is None else [device["id"] for device in one["devices"]]
-            print("\n".join(named))
+        for resource in answer["resources"]:
+            names = (
+                [resource["name"]] if arguments.resource is None else [device["id"] for device in resource["devices"]]
+            )
+            print("\n".join(names))
     else:
         terminal = Terminal.detect(sys.stdout, colour=arguments.color, utc=arguments.utc)
         fold = terminal.width is not None and not arguments.verbose
@@ -92,20 +94,22 @@ def format_status(
     wait for one thing are one row. wide: whether more is said of each resource.
     """
     attention = answer["attention"]
-    said = format_agent_summary(answer, terminal)
-    said += format_problems(answer, terminal) if attention else []
-    said += [terminal.make_displayable(line) for line in _format_drains(answer, terminal)]
-    said += _format_table(answer, terminal, fold=fold, wide=wide)
+    text_lines = format_agent_summary(answer, terminal)
+    text_lines += format_problems(answer, terminal) if attention else []
+    text_lines += [terminal.make_displayable(line) for line in _format_drains(answer, terminal)]
+    text_lines += _format_table(answer, terminal, fold=fold, wide=wide)
     if devices:
-        said += [line for resource in answer["resources"] for line in format_device_table(answer, resource, terminal)]
+        text_lines += [
+            line for resource in answer["resources"] for line in format_device_table(answer, resource, terminal)
+        ]
     if not attention:
-        said.append("Nothing needs a person.")
-    return said
+        text_lines.append("Nothing needs a person.")
+    return text_lines
 
 
 def format_holders(holders: Sequence[ControlAnswer]) -> str:
     """The pods that hold something; each once."""
-    return escape(", ".join(dict.fromkeys(f"{one['namespace']}/{one['pod']}" for one in holders)))
+    return escape(", ".join(dict.fromkeys(f"{holder['namespace']}/{holder['pod']}" for holder in holders)))
 
 
 def build_times(answer: ControlAnswer, terminal: Terminal) -> Times:
@@ -122,24 +126,37 @@ def _format_summary_lines(answer: ControlAnswer, terminal: Terminal) -> Iterator
     config, kubelet = answer["config"], answer["kubelet"]
     times = build_times(answer, terminal)
     mark = terminal.style("✖" if answer["attention"] else "●", "red" if answer["attention"] else "")
-    shown, all_of_them = answer["resources"], config.get("resources", len(answer["resources"]))  # an older agent
-    resources, files = format_count(all_of_them, "resource"), format_count(config["files"], "file")
+    shown_resources, resource_count = (
+        answer["resources"],
+        config.get("resources", len(answer["resources"])),
+    )  # an older agent
+    resources, files = format_count(resource_count, "resource"), format_count(config["files"], "file")
     uptime = format_duration(answer["up_seconds"])
     yield terminal.make_displayable(
         f"{mark} device-agent {answer['version']} on {escape(answer['node'])}, up {uptime}, "
         f"configuration {config['digest']} of {times.format_time(config['loaded'])} ({resources}, {files})"
     )
-    up = {"up": f"up {times.format_age(kubelet['since'] or answer['time'])}", "down": "down", None: "not seen yet"}
-    healthy = sum(one["healthy"] for one in answer["resources"])
-    total = healthy + sum(one["unhealthy"] for one in answer["resources"])
-    last = [f"last change {times.format_time(answer['changes'][-1]['time'])}"] if answer["changes"] else []
-    alone = shown[0] if 0 < len(shown) < all_of_them else None  # the one that was asked for
-    streaming = f"{alone['name']} {alone['state']}" if alone else f"{answer['streaming']} of {len(shown)} streaming"
+    kubelet_states = {
+        "up": f"up {times.format_age(kubelet['since'] or answer['time'])}",
+        "down": "down",
+        None: "not seen yet",
+    }
+    healthy = sum(resource["healthy"] for resource in answer["resources"])
+    total = healthy + sum(resource["unhealthy"] for resource in answer["resources"])
+    last_change = [f"last change {times.format_time(answer['changes'][-1]['time'])}"] if answer["changes"] else []
+    requested_resource = (
+        shown_resources[0] if 0 < len(shown_resources) < resource_count else None
+    )  # the one that was asked for
+    streaming = (
+        f"{requested_resource['name']} {requested_resource['state']}"
+        if requested_resource
+        else f"{answer['streaming']} of {len(shown_resources)} streaming"
+    )
     parts = (
-        f"kubelet {up[kubelet['state']]}",
+        f"kubelet {kubelet_states[kubelet['state']]}",
         streaming,
         f"{healthy:,} of {format_count(total, 'device')} Healthy",
-        *last,
+        *last_change,
     )
     yield "  " + (" · " if terminal.unicode else ", ").join(parts)
 
@@ -149,15 +166,15 @@ def format_problems(answer: ControlAnswer, terminal: Terminal) -> Iterator[str]:
     problems = answer["attention"]
     times = build_times(answer, terminal)
     yield f"  {len(problems)} thing{' needs' if len(problems) == 1 else 's need'} a person:"
-    widest = max(len(problem["subject"]) for problem in problems)
+    subject_width = max(len(problem["subject"]) for problem in problems)
     for number, problem in enumerate(problems, 1):
-        begun = f" since {times.format_since(problem['since'])}" if problem["since"] else ""
+        since_text = f" since {times.format_since(problem['since'])}" if problem["since"] else ""
         reason = f": {escape(problem['reason'])}" if problem["reason"] else ""
-        subject = terminal.style(f"{problem['subject']:{widest}}", "red")
+        subject = terminal.style(f"{problem['subject']:{subject_width}}", "red")
         yield terminal.make_displayable(
-            f"  {number} {subject}  {_format_devices(problem)}{problem['what']}{begun}{reason}"
+            f"  {number} {subject}  {_format_devices(problem)}{problem['what']}{since_text}{reason}"
         )
-        indent = " " * (widest + 6)
+        indent = " " * (subject_width + 6)
         if problem["means"]:
             yield f"{indent}{problem['means']}"
         if problem["held_by"]:
@@ -170,58 +187,64 @@ def _format_devices(problem: ControlAnswer) -> str:
     if not devices:
         return ""
     place = problem["places"][0] if problem["places"] else devices[0]
-    first = escape(devices[0] if place == devices[0] else f"{devices[0]} at {place}")
-    return f"{first} " if len(devices) == 1 else f"{len(devices)} devices, the first {first}, "
+    first_device = escape(devices[0] if place == devices[0] else f"{devices[0]} at {place}")
+    return f"{first_device} " if len(devices) == 1 else f"{len(devices)} devices, the first {first_device}, "
 
 
 def _format_drains(answer: ControlAnswer, terminal: Terminal) -> Iterator[str]:
     times = build_times(answer, terminal)
-    for one in answer["drained"]:
-        what = one["resource"] or " ".join(one["devices"]) or f"{one['place']}, where nothing is now,"
-        reason = f" ({escape(one['drained']['reason'])})" if one["drained"]["reason"] else ""
-        yield f"  drained: {escape(what)}{reason} since {times.format_since(one['drained']['since'])}"
+    for drain in answer["drained"]:
+        subject = drain["resource"] or " ".join(drain["devices"]) or f"{drain['place']}, where nothing is now,"
+        reason = f" ({escape(drain['drained']['reason'])})" if drain["drained"]["reason"] else ""
+        yield f"  drained: {escape(subject)}{reason} since {times.format_since(drain['drained']['since'])}"
 
 
 def _format_table(answer: ControlAnswer, terminal: Terminal, *, fold: bool, wide: bool) -> list[str]:
     times, resources = build_times(answer, terminal), answer["resources"]
-    told = [one["in_use_as_of"] for one in resources if one["in_use_as_of"]]
-    stale = f"* as the kubelet said at {times.format_time(max(told))}." if told and _is_stale(told, times) else ""
-    folded = _fold_resources(resources) if fold else [[one] for one in resources]
-    rows = [_build_row(same, times, mark="*" * bool(stale), wide=wide) for same in folded]
+    usage_times = [resource["in_use_as_of"] for resource in resources if resource["in_use_as_of"]]
+    stale_note = (
+        f"* as the kubelet said at {times.format_time(max(usage_times))}."
+        if usage_times and _is_stale(usage_times, times)
+        else ""
+    )
+    groups = _fold_resources(resources) if fold else [[resource] for resource in resources]
+    rows = [_build_row(group, times, mark="*" * bool(stale_note), wide=wide) for group in groups]
     columns = [*_COLUMNS, *_WIDE_COLUMNS] if wide else [*_COLUMNS]
-    columns[3] = Column(f"IN USE{'*' * bool(stale)}", right=True, drop_order=1)
-    return [*render(columns, rows, terminal), *([stale] if stale else [])]
+    columns[3] = Column(f"IN USE{'*' * bool(stale_note)}", right=True, drop_order=1)
+    return [*render(columns, rows, terminal), *([stale_note] if stale_note else [])]
 
 
-def _is_stale(told: Sequence[str], times: Times) -> bool:
-    return times.measure_age(max(told)) > STALE_SECONDS
+def _is_stale(usage_times: Sequence[str], times: Times) -> bool:
+    return times.measure_age(max(usage_times)) > STALE_SECONDS
 
 
-def _build_row(same: Sequence[ControlAnswer], times: Times, *, mark: str, wide: bool) -> Row:
+def _build_row(resources: Sequence[ControlAnswer], times: Times, *, mark: str, wide: bool) -> Row:
     """A resource; or several that are the same."""
-    one = same[0]
-    waiting = one["waiting_for"]
-    in_use = [each["in_use"] for each in same]
+    resource = resources[0]
+    waiting = resource["waiting_for"]
+    in_use = [member["in_use"] for member in resources]
     cells = [
-        one["name"] if len(same) == 1 else f"+ {len(same)} alike",
-        f"{one['state']}: {escape(waiting)}" if waiting else one["state"],
-        f"{one['healthy']:,}/{one['healthy'] + one['unhealthy']:,}" if len(same) == 1 else "all Healthy",
+        resource["name"] if len(resources) == 1 else f"+ {len(resources)} alike",
+        f"{resource['state']}: {escape(waiting)}" if waiting else resource["state"],
+        f"{resource['healthy']:,}/{resource['healthy'] + resource['unhealthy']:,}"
+        if len(resources) == 1
+        else "all Healthy",
         "?" if None in in_use else f"{sum(in_use):,}{mark}",
-        times.format_time(min(each["since"] for each in same)),
+        times.format_time(min(member["since"] for member in resources)),
     ]
     if wide:
-        cells += ["–" if one["expected"] is None else str(one["expected"]), str(one["streams"])]
-        cells += [escape(one["class"] or "–"), escape(one["origin"] or "–")]
+        cells += ["–" if resource["expected"] is None else str(resource["expected"]), str(resource["streams"])]
+        cells += [escape(resource["class"] or "–"), escape(resource["origin"] or "–")]
     return Row(tuple(cells), "yellow" if waiting else "")
 
 
 def _fold_resources(resources: Sequence[ControlAnswer]) -> list[list[ControlAnswer]]:
     """The resources; of those that only wait, and all for one thing, the row of the last has all."""
-    found: dict[str, list[ControlAnswer]] = {}
-    for one in resources:
-        key = one["waiting_for"] if one["waiting_for"] and not one["unhealthy"] else None
-        found.setdefault(f"for {key}" if key else one["name"], []).append(one)
-    return sorted(found.values(), key=lambda same: len(same) > 1)
+    groups: dict[str, list[ControlAnswer]] = {}
+    for resource in resources:
+        key = resource["waiting_for"] if resource["waiting_for"] and not resource["unhealthy"] else None
+        groups.setdefault(f"for {key}" if key else resource["name"], []).append(resource)
+    return sorted(groups.values(), key=lambda group: len(group) > 1)
 
 
 def format_device_table(answer: ControlAnswer, resource: ControlAnswer, terminal: Terminal) -> list[str]:
@@ -239,16 +262,16 @@ def format_device_table(answer: ControlAnswer, resource: ControlAnswer, terminal
     rows = [
         Row(
             (
-                one["id"] + (f" ×{one['shares']}" if one["shares"] is not None else ""),
-                escape(one["address"]),
-                " ".join(map(str, one["numa"])) or "–",
-                one["health"],
-                times.format_time(one["since"]),
-                format_holders(one["held_by"]) or "–",
-                escape(one["reason"] or ("in its pod, and not on the host" if one["in_pod"] else "")),
+                device["id"] + (f" ×{device['shares']}" if device["shares"] is not None else ""),
+                escape(device["address"]),
+                " ".join(map(str, device["numa"])) or "–",
+                device["health"],
+                times.format_time(device["since"]),
+                format_holders(device["held_by"]) or "–",
+                escape(device["reason"] or ("in its pod, and not on the host" if device["in_pod"] else "")),
             ),
-            "red" if one["health"] != "Healthy" and not one["drained"] else "",
+            "red" if device["health"] != "Healthy" and not device["drained"] else "",
         )
-        for one in sorted(resource["devices"], key=lambda one: one["health"] == "Healthy")
+        for device in sorted(resource["devices"], key=lambda device: device["health"] == "Healthy")
     ]
     return ["", *render(columns, rows, terminal)] if rows else []

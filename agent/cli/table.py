@@ -34,19 +34,19 @@ class Row(Struct):
 def render(titles: Sequence[Column], rows: Sequence[Row], terminal: Terminal) -> list[str]:
     """The table's lines, its titles first. What must be pasted is never cut, even if the line grows too long."""
     texts = _build_cells(titles, rows, terminal)
-    widths, kept = _measure_columns(titles, texts, terminal)
+    widths, shown_columns = _measure_columns(titles, texts, terminal)
     end = terminal.make_displayable("…")
     styles = ["bold", *(row.style for row in rows)]
     return [
-        terminal.style(_format_line(titles, cells, widths, kept, end), style)
+        terminal.style(_format_line(titles, cells, widths, shown_columns, end), style)
         for cells, style in zip(texts, styles, strict=True)
     ]
 
 
 def list_hidden_titles(titles: Sequence[Column], rows: Sequence[Row], terminal: Terminal) -> tuple[str, ...]:
     """The titles of the columns for which there is no room."""
-    _, kept = _measure_columns(titles, _build_cells(titles, rows, terminal), terminal)
-    return tuple(column.title for index, column in enumerate(titles) if index not in kept)
+    _, shown_columns = _measure_columns(titles, _build_cells(titles, rows, terminal), terminal)
+    return tuple(column.title for index, column in enumerate(titles) if index not in shown_columns)
 
 
 def _build_cells(titles: Sequence[Column], rows: Sequence[Row], terminal: Terminal) -> list[tuple[str, ...]]:
@@ -66,25 +66,27 @@ def _measure_columns(
 
 def _fit_columns(titles: Sequence[Column], widths: list[int], width: int) -> list[int]:
     """Narrow columns in place; which of them stay."""
-    kept = list(range(len(titles)))
+    shown_columns = list(range(len(titles)))
     while True:
-        over = sum(widths[index] for index in kept) + len(GAP) * (len(kept) - 1) - width
-        for index in kept:
-            if over > 0 and titles[index].min_width:
-                less = min(over, max(0, widths[index] - titles[index].min_width))
-                widths[index] -= less
-                over -= less
-        leaving = max(kept, key=lambda index: titles[index].drop_order)
-        if over <= 0 or not titles[leaving].drop_order:
-            return kept
-        kept.remove(leaving)
+        excess = sum(widths[index] for index in shown_columns) + len(GAP) * (len(shown_columns) - 1) - width
+        for index in shown_columns:
+            if excess > 0 and titles[index].min_width:
+                reduction = min(excess, max(0, widths[index] - titles[index].min_width))
+                widths[index] -= reduction
+                excess -= reduction
+        hidden_column = max(shown_columns, key=lambda index: titles[index].drop_order)
+        if excess <= 0 or not titles[hidden_column].drop_order:
+            return shown_columns
+        shown_columns.remove(hidden_column)
 
 
 def _format_line(
-    titles: Sequence[Column], cells: tuple[str, ...], widths: Sequence[int], kept: Sequence[int], end: str
+    titles: Sequence[Column], cells: tuple[str, ...], widths: Sequence[int], shown_columns: Sequence[int], end: str
 ) -> str:
-    shown = [pad(cut(cells[index], widths[index], end), widths[index], right=titles[index].right) for index in kept]
-    return GAP.join(shown).rstrip()
+    texts = [
+        pad(cut(cells[index], widths[index], end), widths[index], right=titles[index].right) for index in shown_columns
+    ]
+    return GAP.join(texts).rstrip()
 
 
 def format_grid(cells: Sequence[tuple[str, str]], terminal: Terminal, indent: str) -> list[str]:
@@ -95,15 +97,15 @@ def format_grid(cells: Sequence[tuple[str, str]], terminal: Terminal, indent: st
     name = max(count_columns(cell[0]) for cell in cells)
     room = (terminal.width or 0) - len(indent)
     value = min(max(count_columns(cell[1]) for cell in cells), max(10, room // 2 - name - 4))
-    across = 1 if terminal.width is None else max(1, (room + 2) // (name + value + 4))
+    column_count = 1 if terminal.width is None else max(1, (room + 2) // (name + value + 4))
     lines: list[str] = []
     line = ""
-    at = 0
-    for left, right in cells:
-        wide = count_columns(right) > value
-        if line and (at >= across or wide):
+    column = 0
+    for name_text, value_text in cells:
+        is_wide = count_columns(value_text) > value
+        if line and (column >= column_count or is_wide):
             lines.append(line)
-            line, at = "", 0
-        line += pad(f"{pad(left, name)}  {right}", name + value + 4)
-        at += across if wide else 1
-    return [f"{indent}{each}".rstrip() for each in [*lines, line]]
+            line, column = "", 0
+        line += pad(f"{pad(name_text, name)}  {value_text}", name + value + 4)
+        column += column_count if is_wide else 1
+    return [f"{indent}{text_line}".rstrip() for text_line in [*lines, line]]

@@ -54,13 +54,13 @@ def cut(text: str, width: int, end: str = "…") -> str:
     """The text in at most `width` columns, `end` behind it if something is left out."""
     if count_columns(text) <= width:
         return text
-    room = width - count_columns(end)
-    if room < 0:
+    available_width = width - count_columns(end)
+    if available_width < 0:
         return ""
-    kept = text[:room]
-    while count_columns(kept) > room:
-        kept = kept[:-1]
-    return f"{kept.rstrip()}{end}"
+    visible_text = text[:available_width]
+    while count_columns(visible_text) > available_width:
+        visible_text = visible_text[:-1]
+    return f"{visible_text.rstrip()}{end}"
 
 
 def pad(text: str, width: int, *, right: bool = False) -> str:

@@ -10,10 +10,10 @@ _UNITS = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
 class Times:
     """Says moments as they look now, to a reader who is where this host is, or in UTC."""
 
-    def __init__(self, now: str, *, utc: bool = False) -> None:
+    def __init__(self, current_time: str, *, utc: bool = False) -> None:
         """`now` is as the agent writes it, like all that is asked for."""
         self._zone = UTC if utc else None
-        self._current_time = self._parse(now)
+        self._current_time = self._parse(current_time)
 
     def format_time(self, stamp: str) -> str:
         """A moment, as shortly as it can be said."""
@@ -35,24 +35,24 @@ class Times:
         return datetime.fromisoformat(stamp).astimezone(self._zone)
 
 
-def format_time(then: datetime, now: datetime) -> str:
+def format_time(time: datetime, current_time: datetime) -> str:
     """A moment, as shortly as it can be said now; with its Z where it is UTC by choice."""
-    mark = "Z" if then.tzinfo is UTC else ""
-    if then.date() == now.date():
-        return then.strftime("%H:%M:%S") + mark
-    if timedelta(0) <= now - then < timedelta(days=6):
-        return then.strftime("%a %H:%M") + mark
-    return then.strftime("%Y-%m-%d") + mark
+    mark = "Z" if time.tzinfo is UTC else ""
+    if time.date() == current_time.date():
+        return time.strftime("%H:%M:%S") + mark
+    if timedelta(0) <= current_time - time < timedelta(days=6):
+        return time.strftime("%a %H:%M") + mark
+    return time.strftime("%Y-%m-%d") + mark
 
 
 def format_duration(seconds: float) -> str:
     """How long, in two units at most."""
-    left = max(0, int(seconds))
-    said = []
+    remainder = max(0, int(seconds))
+    parts = []
     for unit, size in _UNITS:
-        number, left = divmod(left, size)
+        number, remainder = divmod(remainder, size)
         if number:
-            said.append(f"{number} {unit}")
-        if said and (len(said) == 2 or unit == "min"):
+            parts.append(f"{number} {unit}")
+        if parts and (len(parts) == 2 or unit == "min"):
             break
-    return " ".join(said) or "0 s"
+    return " ".join(parts) or "0 s"

@@ -47,16 +47,16 @@ def run(arguments: argparse.Namespace) -> int:
     view: TopView | None = TopView()
     with _open_screen():
         while view is not None:
-            wanted = [one["name"] for one in select_resources(answer, view)]
-            if view.chosen_resource not in wanted:
-                view = replace(view, chosen_resource=wanted[0] if wanted else "")
-            said = send_request(
+            names = [resource["name"] for resource in select_resources(answer, view)]
+            if view.chosen_resource not in names:
+                view = replace(view, chosen_resource=names[0] if names else "")
+            response = send_request(
                 path, {"do": "status", "devices": view.chosen_resource if view.shows_devices else ""}, ANSWER_SECONDS
             )
-            gone = said.reason if isinstance(said, AgentUnreachable) else str(said.get("error", ""))
-            answer = answer if gone else cast("ControlAnswer", said)
+            failure = response.reason if isinstance(response, AgentUnreachable) else str(response.get("error", ""))
+            answer = answer if failure else cast("ControlAnswer", response)
             terminal = Terminal.detect(sys.stdout, colour=arguments.color, utc=arguments.utc)
-            _paint(format_screen(answer, view, gone, terminal, shutil.get_terminal_size().lines))
+            _paint(format_screen(answer, view, failure, terminal, shutil.get_terminal_size().lines))
             key = _read_key()
             view = view if key is None else apply_key(view, key, answer)
     return 0
@@ -64,8 +64,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _paint(lines: Sequence[str]) -> None:
     """Line over line: nothing flickers. What is too long the terminal cuts, for it does not wrap here."""
-    painted = "\r\n".join(f"{line}\033[K" for line in lines)
-    sys.stdout.write(f"\033[H{painted}\033[J")
+    screen_text = "\r\n".join(f"{line}\033[K" for line in lines)
+    sys.stdout.write(f"\033[H{screen_text}\033[J")
     sys.stdout.flush()
 
 
@@ -80,7 +80,7 @@ def _read_key() -> bytes | None:
 def _open_screen() -> Iterator[None]:
     """The terminal's other screen, with keys as they come; everything as before at the end."""
     keyboard = sys.stdin.fileno()
-    before = termios.tcgetattr(keyboard)
+    previous_settings = termios.tcgetattr(keyboard)
     try:
         tty.setcbreak(keyboard)
         sys.stdout.write("\033[?1049h\033[?25l\033[?7l")
@@ -88,4 +88,4 @@ def _open_screen() -> Iterator[None]:
     finally:
         sys.stdout.write("\033[?7h\033[?25h\033[?1049l")
         sys.stdout.flush()
-        termios.tcsetattr(keyboard, termios.TCSADRAIN, before)
+        termios.tcsetattr(keyboard, termios.TCSADRAIN, previous_settings)

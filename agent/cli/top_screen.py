@@ -51,12 +51,12 @@ def apply_key(view: TopView, key: bytes, answer: ControlAnswer) -> TopView | Non
     if key in END_KEYS:
         return None
     if key in _UP_KEYS or key in _DOWN_KEYS:
-        names = [one["name"] for one in select_resources(answer, view)]
+        names = [resource["name"] for resource in select_resources(answer, view)]
         if not names:
             return view
-        at = names.index(view.chosen_resource) if view.chosen_resource in names else 0
+        index = names.index(view.chosen_resource) if view.chosen_resource in names else 0
         return replace(
-            view, chosen_resource=names[max(0, min(at + (key in _DOWN_KEYS) - (key in _UP_KEYS), len(names) - 1))]
+            view, chosen_resource=names[max(0, min(index + (key in _DOWN_KEYS) - (key in _UP_KEYS), len(names) - 1))]
         )
     match key:
         case b"\r" | b"\n":
@@ -90,78 +90,83 @@ def _apply_typed_key(view: TopView, key: bytes) -> TopView | None:
 
 def select_resources(answer: ControlAnswer, view: TopView) -> list[ControlAnswer]:
     """The resources that are wanted, in their order."""
-    wanted = [
-        one
-        for one in answer["resources"]
-        if view.name_filter in one["name"] and (not view.only_unhealthy or one["unhealthy"] or one["waiting_for"])
+    selected = [
+        resource
+        for resource in answer["resources"]
+        if view.name_filter in resource["name"]
+        and (not view.only_unhealthy or resource["unhealthy"] or resource["waiting_for"])
     ]
     if view.order == "in use":
-        wanted.sort(key=lambda one: -(one["in_use"] or 0))
+        selected.sort(key=lambda resource: -(resource["in_use"] or 0))
     elif view.order == "unhealthy":
-        wanted.sort(key=lambda one: (not one["waiting_for"], -one["unhealthy"]))
-    return wanted
+        selected.sort(key=lambda resource: (not resource["waiting_for"], -resource["unhealthy"]))
+    return selected
 
 
-def format_screen(answer: ControlAnswer, view: TopView, gone: str, terminal: Terminal, height: int) -> list[str]:
+def format_screen(answer: ControlAnswer, view: TopView, failure: str, terminal: Terminal, height: int) -> list[str]:
     """What is on a screen of that height.
 
     gone: why the agent does not answer any more; empty if it does.
     """
-    shown = [terminal.style(escape(f"not of now: {gone}"), "red")] if gone else []
-    shown += [_fit_line(line, terminal) for line in format_agent_summary(answer, terminal)]
+    lines = [terminal.style(escape(f"not of now: {failure}"), "red")] if failure else []
+    lines += [_fit_line(line, terminal) for line in format_agent_summary(answer, terminal)]
     keys = KEY_HINTS if terminal.unicode else KEY_HINTS.replace("↑↓", "k j").replace("⏎", "CR")
     keys = f"/{view.name_filter}" if view.is_typing else keys
     if view.shows_help:
-        shown += ["", *HELP_LINES]
+        lines += ["", *HELP_LINES]
     else:
-        shown += _format_problems(answer, terminal, max(1, height // 4))
+        lines += _format_problems(answer, terminal, max(1, height // 4))
         changes = _format_changes(answer, terminal) if height >= _CHANGES_MIN_HEIGHT else []
-        room = height - len(shown) - len(changes) - 1
-        shown += _format_body(answer, view, terminal, room)
-        shown += changes
-    kept = [terminal.make_displayable(line) for line in shown[: height - 1]]
-    return [*kept, *[""] * (height - 1 - len(kept)), f"/{view.name_filter}" if view.is_typing else keys]
+        available_rows = height - len(lines) - len(changes) - 1
+        lines += _format_body(answer, view, terminal, available_rows)
+        lines += changes
+    visible_lines = [terminal.make_displayable(line) for line in lines[: height - 1]]
+    return [
+        *visible_lines,
+        *[""] * (height - 1 - len(visible_lines)),
+        f"/{view.name_filter}" if view.is_typing else keys,
+    ]
 
 
-def _format_problems(answer: ControlAnswer, terminal: Terminal, most: int) -> list[str]:
+def _format_problems(answer: ControlAnswer, terminal: Terminal, max_lines: int) -> list[str]:
     """What needs a person, a line each."""
     problems = answer["attention"]
     times = build_times(answer, terminal)
     lines = []
-    for one in problems[:most]:
-        devices = f"{escape(one['devices'][0])} " if one["devices"] else ""
-        more = f"and {len(one['devices']) - 1} more " if len(one["devices"]) > 1 else ""
-        age = f" {times.format_age(one['since'])}" if one["since"] else ""
-        reason = f": {escape(one['reason'])}" if one["reason"] else ""
-        line = f"! {one['subject']} {devices}{more}{one['what']}{age}{reason}"
+    for problem in problems[:max_lines]:
+        devices = f"{escape(problem['devices'][0])} " if problem["devices"] else ""
+        more_devices = f"and {len(problem['devices']) - 1} more " if len(problem["devices"]) > 1 else ""
+        age = f" {times.format_age(problem['since'])}" if problem["since"] else ""
+        reason = f": {escape(problem['reason'])}" if problem["reason"] else ""
+        line = f"! {problem['subject']} {devices}{more_devices}{problem['what']}{age}{reason}"
         lines.append(terminal.style(_fit_line(line, terminal), "red"))
-    if len(problems) > most:
-        lines.append(f"! {len(problems) - most} more: device-agent status")
+    if len(problems) > max_lines:
+        lines.append(f"! {len(problems) - max_lines} more: device-agent status")
     return lines
 
 
-def _format_body(answer: ControlAnswer, view: TopView, terminal: Terminal, room: int) -> list[str]:
+def _format_body(answer: ControlAnswer, view: TopView, terminal: Terminal, available_rows: int) -> list[str]:
     """The resources, as many as fit around the one that is chosen, and below them its devices."""
-    wanted = select_resources(answer, view)
-    names = [one["name"] for one in wanted]
-    at = names.index(view.chosen_resource) if view.chosen_resource in names else 0
+    selected = select_resources(answer, view)
+    names = [resource["name"] for resource in selected]
+    index = names.index(view.chosen_resource) if view.chosen_resource in names else 0
     devices: list[str] = []
-    if wanted and view.shows_devices and wanted[at]["devices"]:
-        title = f"{names[at]}: {format_count(len(wanted[at]['devices']), 'device')}, worst first"
-        devices = [_format_heading(title, terminal), *format_device_table(answer, wanted[at], terminal)[1:]]
-    rows = max(3, room - 1 - min(len(devices), room // 2))
-    first = max(0, min(at - rows // 2, len(wanted) - rows))
-    table = _format_table(answer, wanted[first : first + rows], terminal, pointed=at - first)
-    if not wanted:
+    if selected and view.shows_devices and selected[index]["devices"]:
+        title = f"{names[index]}: {format_count(len(selected[index]['devices']), 'device')}, worst first"
+        devices = [_format_heading(title, terminal), *format_device_table(answer, selected[index], terminal)[1:]]
+    rows = max(3, available_rows - 1 - min(len(devices), available_rows // 2))
+    first_row = max(0, min(index - rows // 2, len(selected) - rows))
+    table = _format_table(answer, selected[first_row : first_row + rows], terminal, marked_row=index - first_row)
+    if not selected:
         table.append("no resource is like that; u and Esc show all")
-    return [*table, *devices[: max(0, room - len(table))]]
+    return [*table, *devices[: max(0, available_rows - len(table))]]
 
 
 def _format_table(
-    answer: ControlAnswer, wanted: Sequence[ControlAnswer], terminal: Terminal, pointed: int
+    answer: ControlAnswer, selected: Sequence[ControlAnswer], terminal: Terminal, marked_row: int
 ) -> list[str]:
     times = build_times(answer, terminal)
-    last = {change["resource"]: change["time"] for change in answer["changes"]}
+    last_changes = {change["resource"]: change["time"] for change in answer["changes"]}
     titles = (
         Column("  RESOURCE"),
         Column("STATE", min_width=12),
@@ -170,15 +175,15 @@ def _format_table(
         Column("LAST CHANGE", drop_order=2),
     )
     rows = []
-    for index, one in enumerate(wanted):
-        total = one["healthy"] + one["unhealthy"]
-        waiting = one["waiting_for"]
+    for index, resource in enumerate(selected):
+        total = resource["healthy"] + resource["unhealthy"]
+        waiting = resource["waiting_for"]
         cells = (
-            f"{'>' if index == pointed else ' '} {one['name']}",
-            f"{one['state']}: {escape(waiting)}" if waiting else one["state"],
-            f"{one['healthy']:,}/{total:,}",
-            "?" if one["in_use"] is None else f"{_format_bar(one['in_use'], total)} {one['in_use']:,}",
-            times.format_age(last[one["name"]]) if one["name"] in last else "–",
+            f"{'>' if index == marked_row else ' '} {resource['name']}",
+            f"{resource['state']}: {escape(waiting)}" if waiting else resource["state"],
+            f"{resource['healthy']:,}/{total:,}",
+            "?" if resource["in_use"] is None else f"{_format_bar(resource['in_use'], total)} {resource['in_use']:,}",
+            times.format_age(last_changes[resource["name"]]) if resource["name"] in last_changes else "–",
         )
         rows.append(Row(cells, "yellow" if waiting else ""))
     return render(titles, rows, terminal)
@@ -186,19 +191,21 @@ def _format_table(
 
 def _format_bar(part: int, whole: int) -> str:
     """How much of it; empty and full are only what is nothing and all."""
-    some = max(1, min(_BAR_CELLS - 1, part * _BAR_CELLS // max(1, whole)))
-    full = 0 if not part else _BAR_CELLS if part >= whole else some
-    return "█" * full + "░" * (_BAR_CELLS - full)
+    partial = max(1, min(_BAR_CELLS - 1, part * _BAR_CELLS // max(1, whole)))
+    full_cells = 0 if not part else _BAR_CELLS if part >= whole else partial
+    return "█" * full_cells + "░" * (_BAR_CELLS - full_cells)
 
 
 def _format_changes(answer: ControlAnswer, terminal: Terminal) -> list[str]:
     """What changed last, newest first."""
     times = build_times(answer, terminal)
     lines = []
-    for one in reversed(answer["changes"][-_SHOWN_CHANGES:]):
-        reason = f": {escape(one['reason'])}" if one["reason"] else ""
-        way = f"{one['from'] or 'new'} → {one['to'] or 'gone'}"
-        lines.append(f"{times.format_time(one['time'])} {one['resource']} {escape(one['id'])} {way}{reason}")
+    for change in reversed(answer["changes"][-_SHOWN_CHANGES:]):
+        reason = f": {escape(change['reason'])}" if change["reason"] else ""
+        transition = f"{change['from'] or 'new'} → {change['to'] or 'gone'}"
+        lines.append(
+            f"{times.format_time(change['time'])} {change['resource']} {escape(change['id'])} {transition}{reason}"
+        )
     return [_format_heading("last changes", terminal), *(_fit_line(line, terminal) for line in lines)] if lines else []
 
 

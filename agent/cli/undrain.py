@@ -26,7 +26,7 @@ def run(arguments: argparse.Namespace) -> int:
     if isinstance(answer, int):
         return answer
     code = print_answer(answer, arguments)
-    if whole := sorted({device["resource"] for device in answer["devices"] if device["drained"]}):
-        steps = " ".join(f"device-agent undrain {resource};" for resource in whole)
+    if drained_resources := sorted({device["resource"] for device in answer["devices"] if device["drained"]}):
+        steps = " ".join(f"device-agent undrain {resource};" for resource in drained_resources)
         print(f"still drained with all of the resource: {steps.rstrip(';')}", file=sys.stderr)
     return code

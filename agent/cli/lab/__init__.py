@@ -42,23 +42,23 @@ def run(arguments: argparse.Namespace) -> int:
     root = Root(arguments.root)
     if arguments.write:
         return _write_configuration(root, arguments.write)
-    user = os.path.abspath(arguments.config) if arguments.config else ""
+    user_directory = os.path.abspath(arguments.config) if arguments.config else ""
     try:
         with restore_terminal(), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            return runner.run(_open_lab(root, user, arguments))
+            return runner.run(_open_lab(root, user_directory, arguments))
     except asyncio.CancelledError:
         return TERMINATED
 
 
-async def _open_lab(root: Root, user: str, arguments: argparse.Namespace) -> int:
+async def _open_lab(root: Root, user_directory: str, arguments: argparse.Namespace) -> int:
     terminal = Terminal.detect(sys.stdout, colour=arguments.color, utc=arguments.utc)
     task = asyncio.current_task()
     if task is not None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     try:
-        with open_private_directories() as place:
+        with open_private_directories() as directories:
             session = Session(terminal)
-            lab = Lab(place, root, user, None if arguments.demo else session.print_kubelet_event)
+            lab = Lab(directories, root, user_directory, None if arguments.demo else session.print_kubelet_event)
             for finding in lab.configuration.findings:
                 print(render(finding), file=sys.stderr)
             if not lab.configuration.resources:

@@ -37,10 +37,10 @@ def build_entries(root: Root) -> Iterator[LabEntry]:
         root.find_node("/dev/loop-control"), DeviceNode
     ):
         yield _build_entry("loop", 'class    = "loop"')
-    found = {_read_pci_class(root, name)[:2] for name in _list_pci_functions(root)}
-    for base, word in _PCI_CLASSES.items():
-        if base in found:
-            yield _build_entry(f"pci-{word}", 'class    = "pci-function"', f'match    = {{ class = "{base}" }}')
+    pci_classes = {_read_pci_class(root, name)[:2] for name in _list_pci_functions(root)}
+    for base_class, word in _PCI_CLASSES.items():
+        if base_class in pci_classes:
+            yield _build_entry(f"pci-{word}", 'class    = "pci-function"', f'match    = {{ class = "{base_class}" }}')
             break
     if isinstance(root.find_node("/dev/null"), DeviceNode):
         yield _build_entry("null", 'class    = "node"', 'source   = { node = "/dev/null" }', "replicas = 10")
@@ -57,11 +57,11 @@ def build_pty_entry(path: str) -> LabEntry:
     )
 
 
-def write_entries(directory: str, name: str, chosen: list[LabEntry]) -> None:
+def write_entries(directory: str, name: str, entries: list[LabEntry]) -> None:
     """Put entries into a file of a configuration directory."""
     os.makedirs(f"{directory}/resources.d", exist_ok=True)
     with open(f"{directory}/resources.d/{name}", "w", encoding="utf-8") as file:
-        file.write("\n".join(entry.toml for entry in chosen))
+        file.write("\n".join(entry.toml for entry in entries))
 
 
 def _build_entry(name: str, *lines: str) -> LabEntry:

@@ -26,10 +26,10 @@ UNPLUG_SECONDS = 1.0  # seconds that the terminal stays unplugged, as a cable wo
 class DemoStepError(Exception):
     """A step that did not go as it should."""
 
-    def __init__(self, expected: str, seen: str) -> None:
-        super().__init__(f"expected {expected}, saw {seen}")
+    def __init__(self, expected: str, actual: str) -> None:
+        super().__init__(f"expected {expected}, saw {actual}")
         self.expected = expected
-        self.actual = seen
+        self.actual = actual
 
 
 class Demo:
@@ -56,28 +56,28 @@ class Demo:
                 self._restart_kubelet,
             ),
         )
-        failed = 0
+        failure_count = 0
         for number, (title, command, step) in enumerate(steps, start=1):
             self._print_line(
                 _format_title(number, title, command or f"echo allocate {self._choose_resource()} | device-agent lab")
             )
-            failed += not await self._run_step(step)
-        self._print_summary(len(steps), failed)
-        return FAILED if failed else 0
+            failure_count += not await self._run_step(step)
+        self._print_summary(len(steps), failure_count)
+        return FAILED if failure_count else 0
 
     async def _run_step(self, step: Callable[[], AsyncIterator[str]]) -> bool:
         """Whether a step went as it should; its lines are said as they come."""
         try:
             async for line in step():
                 self._print_line(f"    {line}")
-        except DemoStepError as unexpected:
-            wrong = unexpected
+        except DemoStepError as step_error:
+            failure = step_error
         except (TimeoutError, OSError, PodRefused, KubeletStopped, KubeletCrashed) as error:
-            wrong = DemoStepError(f"it to go through within {DEADLINE:g} s", str(error) or type(error).__name__)
+            failure = DemoStepError(f"it to go through within {DEADLINE:g} s", str(error) or type(error).__name__)
         else:
             return True
-        self._print_line(self._terminal.style(f"    ✖ expected  {wrong.expected}", "red"))
-        self._print_line(f"      seen      {make_printable(wrong.actual, None)}")
+        self._print_line(self._terminal.style(f"    ✖ expected  {failure.expected}", "red"))
+        self._print_line(f"      seen      {make_printable(failure.actual, None)}")
         return False
 
     async def _show_host(self) -> AsyncIterator[str]:
@@ -89,36 +89,41 @@ class Demo:
 
     async def _show_resources(self) -> AsyncIterator[str]:
         lab = self._lab
-        wrong = [render(finding) for finding in lab.configuration.findings]
-        if wrong or len(lab.resource_names) != len(lab.entries):
-            seen = f"{len(lab.resource_names)} of {len(lab.entries)}; " + "; ".join(wrong)
-            raise DemoStepError(f"{len(lab.entries)} resources without a mistake", seen)
+        findings = [render(finding) for finding in lab.configuration.findings]
+        if findings or len(lab.resource_names) != len(lab.entries):
+            actual = f"{len(lab.resource_names)} of {len(lab.entries)}; " + "; ".join(findings)
+            raise DemoStepError(f"{len(lab.entries)} resources without a mistake", actual)
         for entry in lab.entries:
             lines = [line for line in entry.toml.splitlines() if not line.startswith("[[")]
-            shown = "; ".join(" ".join(line.split()) for line in lines[1:])
-            for line in _wrap([pad(f"{entry.name}{_format_share_count(lab, entry.name)}", 23), *shown.split("; ")]):
+            entry_text = "; ".join(" ".join(line.split()) for line in lines[1:])
+            for line in _wrap(
+                [pad(f"{entry.name}{_format_share_count(lab, entry.name)}", 23), *entry_text.split("; ")]
+            ):
                 yield line
-        empty = [name for name in lab.resource_names if not len(lab.get_list(name).devices)]
-        if empty:
-            raise DemoStepError("a device in each resource", f"none in {', '.join(empty)}")
+        empty_resources = [name for name in lab.resource_names if not len(lab.get_list(name).devices)]
+        if empty_resources:
+            raise DemoStepError("a device in each resource", f"none in {', '.join(empty_resources)}")
 
     async def _start_kubelet(self) -> AsyncIterator[str]:
         lab = self._lab
         await lab.kubelet.start()
-        start = lab.kubelet.events.select("listening")[-1].at
+        start_time = lab.kubelet.events.select("listening")[-1].at
         try:
             await lab.kubelet.until(lab.is_listed, DEADLINE)
         except TimeoutError:
-            missing = [f"{name} ({lab.get_phase(name).value})" for name in lab.resource_names if not lab.has_list(name)]
-            raise DemoStepError("every resource listed once", f"not {', '.join(missing)}") from None
-        yield f"{_format_clock(start)}  kubelet.sock appears"
+            missing_resources = [
+                f"{name} ({lab.get_phase(name).value})" for name in lab.resource_names if not lab.has_list(name)
+            ]
+            raise DemoStepError("every resource listed once", f"not {', '.join(missing_resources)}") from None
+        yield f"{_format_clock(start_time)}  kubelet.sock appears"
         for event in sorted(
             (lab.kubelet.events.select("list", name)[0] for name in lab.resource_names), key=lambda event: event.at
         ):
             count = len(lab.kubelet.healthy(event.resource))
-            after = f"+{(event.at - start) * 1000:.0f} ms"
+            elapsed = f"+{(event.at - start_time) * 1000:.0f} ms"
             plural = "" if count == 1 else "s"
-            yield f"{_format_clock(event.at)}  {pad(event.resource, 24)} streaming {after:>7}   {count} device{plural}"
+            name = pad(event.resource, 24)
+            yield f"{_format_clock(event.at)}  {name} streaming {elapsed:>7}   {count} device{plural}"
 
     async def _allocate(self) -> AsyncIterator[str]:
         lab = self._lab
@@ -127,11 +132,11 @@ class Demo:
         holders = {holder for holder, _ in lab.kubelet.get_held_ids(resource).values()}
         if len(pod.ids) != 1 or holders != {pod.name}:
             raise DemoStepError(f"one device of {resource} held by {pod.name}", f"{pod.ids} held by {holders}")
-        wrong = [
+        missing_nodes = [
             host for host, _ in pod.options.devices.values() if not isinstance(lab.root.find_node(host), DeviceNode)
         ]
-        if wrong or not pod.options.devices:
-            raise DemoStepError("nodes that are there", ", ".join(wrong) or "none")
+        if missing_nodes or not pod.options.devices:
+            raise DemoStepError("nodes that are there", ", ".join(missing_nodes) or "none")
         yield f"{pod.ids[0]}  of {resource}"
         for line in format_grant_options(pod.options, lab.root.find_node):
             yield line
@@ -145,41 +150,45 @@ class Demo:
         yield f"(a pseudo-terminal of the demo's own, unplugged for {UNPLUG_SECONDS:g} s)"
         if not lab.directories.links:
             yield "(no directory below /dev can be written: a terminal without a link to it)"
-        for plugged, way in ((False, "Healthy → Unhealthy"), (True, "Unhealthy → Healthy")):
+        for plugged, transition in ((False, "Healthy → Unhealthy"), (True, "Unhealthy → Healthy")):
             if plugged:
                 await asyncio.sleep(UNPLUG_SECONDS)
-            took = await lab.replug(plugged=plugged)
+            milliseconds = await lab.replug(plugged=plugged)
             (device,) = lab.get_list(lab_configuration.PTY).devices
-            wanted = Health.HEALTHY if plugged else Health.UNHEALTHY
-            if device.id != lab_configuration.PTY_ID or device.health is not wanted:
-                raise DemoStepError(f"{lab_configuration.PTY_ID} {wanted.value}", f"{device.id} {device.health.value}")
-            why = "back, same id" if plugged else "absent"
-            yield f"+{took:.0f} ms  {lab_configuration.PTY} {device.id}  {way}: {why}"
+            expected_health = Health.HEALTHY if plugged else Health.UNHEALTHY
+            if device.id != lab_configuration.PTY_ID or device.health is not expected_health:
+                raise DemoStepError(
+                    f"{lab_configuration.PTY_ID} {expected_health.value}", f"{device.id} {device.health.value}"
+                )
+            reason = "back, same id" if plugged else "absent"
+            yield f"+{milliseconds:.0f} ms  {lab_configuration.PTY} {device.id}  {transition}: {reason}"
 
     async def _restart_kubelet(self) -> AsyncIterator[str]:
         lab = self._lab
-        before = _list_kubelet_ids(lab)
+        previous_ids = _list_kubelet_ids(lab)
         lists = {name: lab.kubelet.events.count("list", name) for name in lab.resource_names}
         await lab.kubelet.restart()
         await lab.kubelet.until(lab.is_listed, DEADLINE)
-        after = _list_kubelet_ids(lab)
-        if after != before:
-            raise DemoStepError(str(before), str(after))
-        old = [name for name, count in lists.items() if lab.kubelet.events.count("list", name) == count]
-        if old:
-            raise DemoStepError("a new list of each resource", f"none of {', '.join(old)}")
+        current_ids = _list_kubelet_ids(lab)
+        if current_ids != previous_ids:
+            raise DemoStepError(str(previous_ids), str(current_ids))
+        unlisted_resources = [name for name, count in lists.items() if lab.kubelet.events.count("list", name) == count]
+        if unlisted_resources:
+            raise DemoStepError("a new list of each resource", f"none of {', '.join(unlisted_resources)}")
         count = len(lab.resource_names)
         yield f"{count} of {count} listed again {lab.measure_listing_time():.0f} ms after kubelet.sock was back,"
-        yield f"with the same {format_count(sum(map(len, before.values())), 'id')}: nothing lost"
+        yield f"with the same {format_count(sum(map(len, previous_ids.values())), 'id')}: nothing lost"
 
     def _choose_resource(self) -> str:
         """The resource whose grant says most: the first that gives a node."""
         specs = self._lab.configuration.resources
         return next((spec.name for spec in specs if spec.nodes), specs[0].name if specs else "")
 
-    def _print_summary(self, steps: int, failed: int) -> None:
-        if failed:
-            self._print_line(self._terminal.style(f"{failed} of {steps} steps did not go as they should.", "red"))
+    def _print_summary(self, steps: int, failure_count: int) -> None:
+        if failure_count:
+            self._print_line(
+                self._terminal.style(f"{failure_count} of {steps} steps did not go as they should.", "red")
+            )
             return
         self._print_line(f"All {steps} steps as they should be.")
         self._print_line("Go on:  device-agent lab               stays open: unplug, allocate by hand")
@@ -199,18 +208,18 @@ def _describe_devices(inventory: HostReport) -> Iterator[str]:
         if any(item.host.name == path for item in inventory.items):
             yield path
     names = [item.host.name for item in inventory.items if item.label == "dev"]
-    for kind, said in (("loop", "loop device"), ("tty", "tty"), ("video", "video node"), ("hidraw", "HID device")):
+    for kind, noun in (("loop", "loop device"), ("tty", "tty"), ("video", "video node"), ("hidraw", "HID device")):
         if count := sum(_is_of_kind(name, kind) for name in names):
-            yield format_count(count, said)
-    for label, said in (("pci", "PCI function"), ("usb", "USB device"), ("net", "network interface")):
+            yield format_count(count, noun)
+    for label, noun in (("pci", "PCI function"), ("usb", "USB device"), ("net", "network interface")):
         if inventory.count_items(label):
-            yield format_count(inventory.count_items(label), said)
+            yield format_count(inventory.count_items(label), noun)
     yield f"{format_count(len(names), 'device node')} in all"
 
 
 def _is_of_kind(name: str, kind: str) -> bool:
-    rest = name.removeprefix(f"/dev/{kind}")
-    return rest != name and rest[-1:].isdecimal()
+    suffix = name.removeprefix(f"/dev/{kind}")
+    return suffix != name and suffix[-1:].isdecimal()
 
 
 def _format_share_count(lab: Lab, resource: str) -> str:
@@ -223,10 +232,10 @@ def _list_kubelet_ids(lab: Lab) -> dict[str, frozenset[str]]:
     return {name: lab.kubelet.healthy(name) | lab.kubelet.unhealthy(name) for name in lab.resource_names}
 
 
-def _format_clock(at: float) -> str:
+def _format_clock(monotonic_time: float) -> str:
     """A moment of the monotonic clock as the time of day."""
-    moment = time.time() - time.monotonic() + at
-    return f"{time.strftime(_CLOCK_FORMAT, time.localtime(moment))}.{int(moment * 1000) % 1000:03}"
+    wall_time = time.time() - time.monotonic() + monotonic_time
+    return f"{time.strftime(_CLOCK_FORMAT, time.localtime(wall_time))}.{int(wall_time * 1000) % 1000:03}"
 
 
 def _wrap(parts: Iterator[str] | list[str]) -> Iterator[str]:

@@ -12,21 +12,21 @@ from agent.core.language.value import Absent
 from agent.kubelet.simulated.container_options import ContainerOptions
 
 
-def format_grant_options(options: ContainerOptions, node: Callable[[str], DeviceNode | Absent]) -> list[str]:
+def format_grant_options(options: ContainerOptions, find_node: Callable[[str], DeviceNode | Absent]) -> list[str]:
     """A line for each thing; `node` says what stands at a path of the host."""
     lines: list[tuple[str, str, str]] = []
     for container, (host, permissions) in options.devices.items():
-        found = node(host)
-        said = found.reason if isinstance(found, Absent) else format_node_number(found)
-        inside = "" if container == host else f"   in the container {make_printable(container, None)}"
-        lines.append((f"node {make_printable(host, None)}", said, f"{permissions}{inside}"))
+        device_node = find_node(host)
+        node_text = device_node.reason if isinstance(device_node, Absent) else format_node_number(device_node)
+        container_text = "" if container == host else f"   in the container {make_printable(container, None)}"
+        lines.append((f"node {make_printable(host, None)}", node_text, f"{permissions}{container_text}"))
     for container, (host, read_only) in options.mounts.items():
         lines.append(
             (f"mount {make_printable(host, None)}", "ro" if read_only else "rw", make_printable(container, None))
         )
-    first, second = (max((count_columns(line[index]) for line in lines), default=0) for index in (0, 1))
-    text = [f"{pad(line[0], first)}   {pad(line[1], second)}   {line[2]}" for line in lines]
-    text += [f"cdi  {make_printable(name, None)}" for name in options.cdi_devices]
-    text += [f"env  {name}={make_printable(value, None)}" for name, value in options.envs.items()]
-    text += [f"annotation {name}={make_printable(value, None)}" for name, value in options.annotations.items()]
-    return text or ["nothing at all"]
+    first_width, second_width = (max((count_columns(line[index]) for line in lines), default=0) for index in (0, 1))
+    text_lines = [f"{pad(line[0], first_width)}   {pad(line[1], second_width)}   {line[2]}" for line in lines]
+    text_lines += [f"cdi  {make_printable(name, None)}" for name in options.cdi_devices]
+    text_lines += [f"env  {name}={make_printable(value, None)}" for name, value in options.envs.items()]
+    text_lines += [f"annotation {name}={make_printable(value, None)}" for name, value in options.annotations.items()]
+    return text_lines or ["nothing at all"]

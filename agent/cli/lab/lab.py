@@ -42,32 +42,38 @@ class Lab:
     """
 
     def __init__(
-        self, place: LabDirectories, root: Root, user: str, listener: Callable[[KubeletEvent], None] | None
+        self,
+        directories: LabDirectories,
+        root: Root,
+        user_directory: str,
+        listener: Callable[[KubeletEvent], None] | None,
     ) -> None:
-        self.directories = place
+        self.directories = directories
         self.root = root
-        self.user_directory = user
+        self.user_directory = user_directory
         self.entries: list[lab_configuration.LabEntry] = []
         self.no_terminal_reason = ""
         self.terminal = self._open_terminal()
         self.pods: dict[str, LabPod] = {}
         self.kubelet = Kubelet(
-            place.kubelet,
-            watcher_directory=place.watcher,
-            pod_resources_directory=place.pod_resources,
+            directories.kubelet,
+            watcher_directory=directories.watcher,
+            pod_resources_directory=directories.pod_resources,
             listener=listener,
         )
         self._configure()
-        self.agent = Agent(self.configuration, root, place.state, runs_programs=False)
+        self.agent = Agent(self.configuration, root, directories.state, runs_programs=False)
 
     def load(self) -> Configuration:
         """The configuration as its files are now: a person's, if there is one, and the lab's own entries."""
-        own = load(self.directories.configuration)
-        theirs = load(self.user_directory) if self.user_directory else own
-        taken = {spec.name for spec in theirs.resources}
-        added = tuple(spec for spec in own.resources if spec.name not in taken)
-        resources = theirs.resources + added if self.user_directory else own.resources
-        return replace(theirs, settings=self.directories.override_settings(theirs.settings), resources=resources)
+        lab_config = load(self.directories.configuration)
+        user_config = load(self.user_directory) if self.user_directory else lab_config
+        user_names = {spec.name for spec in user_config.resources}
+        added_specs = tuple(spec for spec in lab_config.resources if spec.name not in user_names)
+        resources = user_config.resources + added_specs if self.user_directory else lab_config.resources
+        return replace(
+            user_config, settings=self.directories.override_settings(user_config.settings), resources=resources
+        )
 
     @property
     def resource_names(self) -> tuple[str, ...]:
@@ -98,12 +104,14 @@ class Lab:
 
     def has_list(self, resource: str) -> bool:
         """Whether the kubelet has what the agent lists of a resource."""
-        snapshot = self.get_list(resource)
-        healthy = frozenset(each for device in snapshot.devices if not device.reason for each in device.list_ids())
-        everything = frozenset(each for device in snapshot.devices for each in device.list_ids())
+        device_list = self.get_list(resource)
+        healthy_ids = frozenset(
+            device_id for device in device_list.devices if not device.reason for device_id in device.list_ids()
+        )
+        all_ids = frozenset(device_id for device in device_list.devices for device_id in device.list_ids())
         kubelet = self.kubelet
-        seen = kubelet.healthy(resource), kubelet.healthy(resource) | kubelet.unhealthy(resource)
-        return kubelet.streams(resource) == 1 and seen == (healthy, everything)
+        kubelet_ids = kubelet.healthy(resource), kubelet.healthy(resource) | kubelet.unhealthy(resource)
+        return kubelet.streams(resource) == 1 and kubelet_ids == (healthy_ids, all_ids)
 
     async def wait_for_kubelet(self) -> None:
         """Return when the kubelet has everything as it is now.
@@ -128,7 +136,11 @@ class Lab:
         except BaseException:
             self.kubelet.remove_pod(name)
             raise
-        ids = tuple(sorted(each for each, (holder, _) in self.kubelet.get_held_ids(resource).items() if holder == name))
+        ids = tuple(
+            sorted(
+                device_id for device_id, (holder, _) in self.kubelet.get_held_ids(resource).items() if holder == name
+            )
+        )
         if options.without:
             self.kubelet.remove_pod(name)
         else:
@@ -148,15 +160,15 @@ class Lab:
         """
         if self.terminal is None:
             raise OSError(self.no_terminal_reason)
-        wanted, other = frozenset({lab_configuration.PTY_ID}), frozenset[str]()
-        start = time.monotonic()
+        pty_ids, no_ids = frozenset({lab_configuration.PTY_ID}), frozenset[str]()
+        start_time = time.monotonic()
         (self.terminal.plug if plugged else self.terminal.unplug)()
         if not self.kubelet.running:
             async with asyncio.timeout(DEADLINE):
                 while any(bool(device.reason) is plugged for device in self.get_list(lab_configuration.PTY).devices):
                     await self.agent.status.wait_for_change()
             return 0.0
-        healthy, unhealthy = (wanted, other) if plugged else (other, wanted)
+        healthy, unhealthy = (pty_ids, no_ids) if plugged else (no_ids, pty_ids)
         await self.kubelet.until(
             lambda: (
                 (self.kubelet.healthy(lab_configuration.PTY), self.kubelet.unhealthy(lab_configuration.PTY))
@@ -164,7 +176,7 @@ class Lab:
             ),
             DEADLINE,
         )
-        return (time.monotonic() - start) * 1000
+        return (time.monotonic() - start_time) * 1000
 
     def _open_terminal(self) -> PseudoTerminal | None:
         if self.root.prefix:
@@ -182,9 +194,9 @@ class Lab:
             self.entries += lab_configuration.build_entries(self.root)
             lab_configuration.write_entries(self.directories.configuration, "10-host.toml", self.entries)
         if self.terminal is not None:
-            own = lab_configuration.build_pty_entry(self.terminal.path)
-            self.entries.append(own)
-            lab_configuration.write_entries(self.directories.configuration, "20-pty.toml", [own])
+            pty_entry = lab_configuration.build_pty_entry(self.terminal.path)
+            self.entries.append(pty_entry)
+            lab_configuration.write_entries(self.directories.configuration, "20-pty.toml", [pty_entry])
         self.configuration = self.load()
 
 

@@ -32,7 +32,7 @@ class LabCommand(Struct):
 
 
 class LabCommands:
-    """The words over one lab; each answers with lines."""
+    """The words over one lab; device_id answers with lines."""
 
     def __init__(self, lab: Lab, terminal: Terminal) -> None:
         self._lab = lab
@@ -60,17 +60,18 @@ class LabCommands:
         Raises:
             Wrong: it cannot be done.
         """
-        name, *rest = line.split()
-        word = self.commands.get(name)
-        if word is None:
-            near = find_nearest(name, self.commands)
+        name, *command_arguments = line.split()
+        command = self.commands.get(name)
+        if command is None:
+            nearest_name = find_nearest(name, self.commands)
             raise LabCommandError(
-                f"{make_printable(name)}: no such word" + (f"; nearest: {near}" if near else "; try: help")
+                f"{make_printable(name)}: no such word"
+                + (f"; nearest: {nearest_name}" if nearest_name else "; try: help")
             )
-        if not word.min_arguments <= len(rest) <= word.max_arguments:
-            raise LabCommandError(f"say: {name} {word.arguments}".rstrip())
+        if not command.min_arguments <= len(command_arguments) <= command.max_arguments:
+            raise LabCommandError(f"say: {name} {command.arguments}".rstrip())
         try:
-            return await word.run(*rest)
+            return await command.run(*command_arguments)
         except PodRefused as refused:
             raise LabCommandError(f"the pod is refused: {refused.reason}: {escape(refused.message)}") from refused
         except (KubeletStopped, KubeletCrashed) as error:
@@ -78,9 +79,9 @@ class LabCommands:
         except (TimeoutError, OSError) as error:
             raise LabCommandError(escape(str(error).partition("\n")[0] or type(error).__name__)) from error
 
-    def list_next_words(self, before: str) -> Sequence[str]:
+    def list_next_words(self, line_start: str) -> Sequence[str]:
         """What may come after a beginning of a line."""
-        match before.split():
+        match line_start.split():
             case []:
                 return tuple(self.commands)
             case ["allocate"]:
@@ -94,7 +95,9 @@ class LabCommands:
         return ()
 
     async def _help(self) -> list[str]:
-        return [f"{f'{name} {word.arguments}'.strip():28} {word.about}" for name, word in self.commands.items()]
+        return [
+            f"{f'{name} {command.arguments}'.strip():28} {command.about}" for name, command in self.commands.items()
+        ]
 
     async def _show(self, name: str = "") -> list[str]:
         lab = self._lab
@@ -107,9 +110,9 @@ class LabCommands:
             ]
         if name in lab.resource_names:
             return self._format_devices(name)
-        near = find_nearest(name, (*lab.resource_names, *lab.pods))
+        nearest_name = find_nearest(name, (*lab.resource_names, *lab.pods))
         raise LabCommandError(
-            f"{make_printable(name)}: no resource and no pod" + (f"; nearest: {near}" if near else "")
+            f"{make_printable(name)}: no resource and no pod" + (f"; nearest: {nearest_name}" if nearest_name else "")
         )
 
     def _format_resources(self) -> list[str]:
@@ -117,20 +120,20 @@ class LabCommands:
         titles = (Column("RESOURCE"), Column("STATE"), Column("HEALTHY", right=True), Column("IN USE", right=True))
         rows = []
         for name in lab.resource_names:
-            snapshot = lab.get_list(name)
-            total = snapshot.id_count
+            device_list = lab.get_list(name)
+            id_count = device_list.id_count
             state = lab.agent.status.resources[name]
-            why = f": {escape(str(state.reason))}" if state.reason else ""
-            healthy = f"{snapshot.count_ids(Health.HEALTHY)}/{total}"
-            rows.append(Row((name, f"{state.phase.value}{why}", healthy, str(len(lab.kubelet.get_held_ids(name))))))
+            reason = f": {escape(str(state.reason))}" if state.reason else ""
+            healthy = f"{device_list.count_ids(Health.HEALTHY)}/{id_count}"
+            rows.append(Row((name, f"{state.phase.value}{reason}", healthy, str(len(lab.kubelet.get_held_ids(name))))))
         pods = [f"pod {pod.name}: {' '.join(pod.ids)} of {pod.resource}" for pod in lab.pods.values()]
         return [*render(titles, rows, self._terminal), *pods]
 
     def _format_devices(self, resource: str) -> list[str]:
-        held = self._lab.kubelet.get_held_ids(resource)
+        held_ids = self._lab.kubelet.get_held_ids(resource)
 
-        def row(device: Device) -> Row:
-            holders = sorted({held[each][0] for each in device.list_ids() if each in held})
+        def build_row(device: Device) -> Row:
+            holders = sorted({held_ids[device_id][0] for device_id in device.list_ids() if device_id in held_ids})
             shares = f" ×{device.shares}" if device.shares is not None else ""
             health = f"{device.health.value}{f': {escape(str(device.reason))}' if device.reason else ''}"
             style = "red" if device.reason else ""
@@ -139,15 +142,15 @@ class LabCommands:
             )
 
         titles = (Column("DEVICE"), Column("WHERE"), Column("HEALTH"), Column("HELD BY"))
-        return render(titles, [row(device) for device in self._lab.get_list(resource).devices], self._terminal)
+        return render(titles, [build_row(device) for device in self._lab.get_list(resource).devices], self._terminal)
 
     async def _allocate(self, resource: str, count: str = "1") -> list[str]:
         if not count.isascii() or not count.isdecimal() or not 0 < int(count[:7]) <= 1_000_000:
             raise LabCommandError(f"{make_printable(count)}: a number of devices is wanted")
         pod = await self._lab.allocate(resource, int(count))
         if pod.options.without:
-            near = find_nearest(resource, self._lab.resource_names)
-            hint = f"; nearest: {near}" if near else ""
+            nearest_name = find_nearest(resource, self._lab.resource_names)
+            hint = f"; nearest: {nearest_name}" if nearest_name else ""
             raise LabCommandError(
                 f"the kubelet has never heard of {make_printable(resource)}: the pod would start without{hint}"
             )
@@ -162,14 +165,14 @@ class LabCommands:
         self._lab.release(name)
         return [f"{pod.name} ended; {' '.join(pod.ids)} can be had again"]
 
-    async def _kubelet(self, what: str) -> list[str]:
+    async def _kubelet(self, action: str) -> list[str]:
         lab = self._lab
-        if what == "stop":
+        if action == "stop":
             await lab.kubelet.stop()
             return ["stopped"]
-        if what not in {"restart", "start"}:
+        if action not in {"restart", "start"}:
             raise LabCommandError("say: kubelet restart, stop or start")
-        if what == "start" and lab.kubelet.running:
+        if action == "start" and lab.kubelet.running:
             raise LabCommandError("it is running")
         await lab.kubelet.stop()
         await lab.kubelet.start()
@@ -188,20 +191,24 @@ class LabCommands:
 
     async def _set_plugged(self, *, plugged: bool) -> list[str]:
         terminal = self._lab.terminal
-        word = "plugged in" if plugged else "unplugged"
+        state_text = "plugged in" if plugged else "unplugged"
         if terminal is not None and terminal.is_plugged is plugged:
-            raise LabCommandError(f"it is {word} already")
-        took = await self._lab.replug(plugged=plugged)
-        told = f"the kubelet has it after {took:.0f} ms" if self._lab.kubelet.running else "no kubelet is running"
-        return [f"{word}; {told}"]
+            raise LabCommandError(f"it is {state_text} already")
+        milliseconds = await self._lab.replug(plugged=plugged)
+        kubelet_text = (
+            f"the kubelet has it after {milliseconds:.0f} ms" if self._lab.kubelet.running else "no kubelet is running"
+        )
+        return [f"{state_text}; {kubelet_text}"]
 
     async def _reload(self) -> list[str]:
         lab = self._lab
         configuration = lab.load()
-        errors = [each for each in configuration.findings if each.severity is Severity.ERROR]
+        errors = [finding for finding in configuration.findings if finding.severity is Severity.ERROR]
         if errors:
-            shown = "\n".join(map(render_finding, errors))
-            raise LabCommandError(f"{shown}\nrefused: {format_count(len(errors), 'error')}; everything stays as it is")
+            error_text = "\n".join(map(render_finding, errors))
+            raise LabCommandError(
+                f"{error_text}\nrefused: {format_count(len(errors), 'error')}; everything stays as it is"
+            )
         change = await lab.agent.reload(configuration)
         lab.configuration = configuration
         return [str(change)]

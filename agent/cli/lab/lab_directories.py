@@ -91,10 +91,10 @@ def open_private_directories() -> Iterator[LabDirectories]:
             shutil.rmtree(links, ignore_errors=True)
 
 
-def _make_directory(above: tuple[str, ...]) -> str:
+def _make_directory(parents: tuple[str, ...]) -> str:
     """A new directory of ours alone, in the first place where that can be, and where sockets have room."""
     failure = OSError("no directory with a short name can be written")
-    for parent in above:
+    for parent in parents:
         if not parent.startswith("/") or len(os.fsencode(parent)) > _MAX_PARENT_LENGTH:
             continue
         try:

@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterator, Sequence
 class LineInput:
     """Reads standard input in a thread, a line each time it is asked; on a terminal with a prompt and readline."""
 
-    def __init__(self, prompt: str, words: Callable[[str], Sequence[str]]) -> None:
+    def __init__(self, prompt: str, list_words: Callable[[str], Sequence[str]]) -> None:
         """`words`: what may come next after a beginning of a line, for Tab."""
         self.is_interactive = sys.stdin.isatty() and sys.stdout.isatty()
         self._prompt = prompt
-        self._list_words = words
+        self._list_words = list_words
         self._loop = asyncio.get_running_loop()
         self._lines: asyncio.Queue[str | None] = asyncio.Queue()
         self._requests = threading.Semaphore(0)
@@ -66,13 +66,13 @@ class LineInput:
         """A line without Python's own buffer, whose lock would still be held when the program ends."""
         while b"\n" not in self._buffer:
             try:
-                more = os.read(0, 4096)
+                data = os.read(0, 4096)
             except OSError:
-                more = b""
-            if not more:
+                data = b""
+            if not data:
                 line, self._buffer = self._buffer, b""
                 return line.decode(errors="replace") if line else None
-            self._buffer += more
+            self._buffer += data
         line, _, self._buffer = self._buffer.partition(b"\n")
         return line.decode(errors="replace")
 
@@ -80,17 +80,19 @@ class LineInput:
         import readline
 
         def complete(text: str, state: int) -> str | None:
-            before = readline.get_line_buffer()[: readline.get_begidx()]
-            return [f"{word} " for word in self._list_words(before) if word.startswith(text)][state : state + 1].pop()
+            line_start = readline.get_line_buffer()[: readline.get_begidx()]
+            return [f"{word} " for word in self._list_words(line_start) if word.startswith(text)][
+                state : state + 1
+            ].pop()
 
-        def quiet(text: str, state: int) -> str | None:
+        def complete_safely(text: str, state: int) -> str | None:
             try:
                 return complete(text, state)
             except IndexError:
                 return None
 
         readline.set_completer_delims(" ")
-        readline.set_completer(quiet)
+        readline.set_completer(complete_safely)
         readline.parse_and_bind("tab: complete")
 
 
@@ -98,7 +100,7 @@ class LineInput:
 def restore_terminal() -> Iterator[None]:
     """Leave the terminal as it was, also when a line is being typed at the end."""
     try:
-        before = termios.tcgetattr(0)
+        previous_settings = termios.tcgetattr(0)
     except (termios.error, OSError):
         yield
         return
@@ -106,4 +108,4 @@ def restore_terminal() -> Iterator[None]:
         yield
     finally:
         with contextlib.suppress(termios.error, OSError):
-            termios.tcsetattr(0, termios.TCSANOW, before)
+            termios.tcsetattr(0, termios.TCSANOW, previous_settings)

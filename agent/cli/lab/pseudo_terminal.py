@@ -54,7 +54,7 @@ class PseudoTerminal:
             self._master = -1
 
     def _open(self) -> tuple[int, str]:
-        others: list[int] = []
+        unused_masters: list[int] = []
         try:
             for _ in range(_TRIES):
                 master, slave = os.openpty()
@@ -62,8 +62,8 @@ class PseudoTerminal:
                 os.close(slave)
                 if self._links or not self.path or name == self.path:
                     return master, name
-                others.append(master)
+                unused_masters.append(master)
             raise OSError(f"{self.path} is somebody else's now")
         finally:
-            for other in others:
-                os.close(other)
+            for unused_master in unused_masters:
+                os.close(unused_master)

@@ -29,29 +29,29 @@ class Session:
 
     async def run(self, lab: Lab) -> int:
         """Start the kubelet, then do line after line until there is none; 1 if a line from a pipe went wrong."""
-        words = LabCommands(lab, self._terminal)
-        lines = LineInput(PROMPT, words.list_next_words)
-        failed = False
+        commands = LabCommands(lab, self._terminal)
+        line_input = LineInput(PROMPT, commands.list_next_words)
+        has_failed = False
         await lab.kubelet.start()
         await lab.wait_for_kubelet()
-        self._lines = lines
+        self._lines = line_input
         self._print(lab.agent.status.format_line())
-        if lab.terminal is not None and lines.is_interactive:
+        if lab.terminal is not None and line_input.is_interactive:
             self._print(f"help lists the words, Tab completes. unplug takes {lab.terminal.path} away.")
-        while (line := await lines.read_line()) is not None and line.strip() != "quit":
+        while (line := await line_input.read_line()) is not None and line.strip() != "quit":
             if not line.strip():
                 continue
             self._since = time.monotonic()
-            if not lines.is_interactive:
+            if not line_input.is_interactive:
                 self._print(self._terminal.style(f"{PROMPT}{escape(line.strip())}", "bold"))
             try:
-                for answer in await words.run_line(line):
+                for answer in await commands.run_line(line):
                     self._print(answer)
-            except LabCommandError as wrong:
-                self._print(self._terminal.style(f"✖ {wrong}", "red"))
-                failed = failed or not lines.is_interactive
+            except LabCommandError as error:
+                self._print(self._terminal.style(f"✖ {error}", "red"))
+                has_failed = has_failed or not line_input.is_interactive
         self._lines = None
-        return FAILED if failed else 0
+        return FAILED if has_failed else 0
 
     def print_kubelet_event(self, event: KubeletEvent) -> None:
         """Say what happened in the kubelet, if it is worth a line."""
@@ -69,10 +69,10 @@ class Session:
     def _print_event(self, text: str) -> None:
         if self._lines is None:
             return
-        after = (time.monotonic() - self._since) * 1000
-        now = time.time()
-        clock = f"{time.strftime('%H:%M:%S', time.localtime(now))}.{int(now * 1000) % 1000:03}"
-        self._print(self._terminal.style(f"  {clock} +{after:.0f} ms  {text}", "dim"))
+        elapsed_ms = (time.monotonic() - self._since) * 1000
+        current_time = time.time()
+        clock = f"{time.strftime('%H:%M:%S', time.localtime(current_time))}.{int(current_time * 1000) % 1000:03}"
+        self._print(self._terminal.style(f"  {clock} +{elapsed_ms:.0f} ms  {text}", "dim"))
 
     def _print(self, text: str) -> None:
         text = self._terminal.make_displayable(text)
@@ -93,7 +93,7 @@ def forward_log(listener: Callable[[logging.LogRecord], None] | None) -> Iterato
 
     log = logging.getLogger("agent")
     handler = LogForwarder(logging.INFO)
-    before = log.level, log.propagate
+    previous_state = log.level, log.propagate
     log.addHandler(handler)
     log.setLevel(logging.INFO)
     log.propagate = False
@@ -101,5 +101,5 @@ def forward_log(listener: Callable[[logging.LogRecord], None] | None) -> Iterato
         yield
     finally:
         log.removeHandler(handler)
-        log.setLevel(before[0])
-        log.propagate = before[1]
+        log.setLevel(previous_state[0])
+        log.propagate = previous_state[1]
