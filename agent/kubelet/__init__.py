@@ -1,1 +1,1 @@
-"""Everything that speaks to the kubelet; the only place that knows gRPC and protobuf."""
+"""All communication with the kubelet. Only this package uses gRPC and protobuf."""

@@ -1,7 +1,7 @@
-"""A grant as the kubelet reads it: the answer to an Allocate, as ready bytes.
+"""The response to an Allocate call, encoded from grants.
 
-Encoded by hand, as lists are: the generated code sets Python's warnings up anew for every field of a message, which
-takes as long as all that is decided for a grant. Held equal to the generated code by a test.
+The encoding is done by hand, as for lists. The generated code sets up Python's warnings for every field of a message,
+which takes as long as the whole decision about a grant. A test compares both encodings.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _READ_ONLY = b"\x18\x01"
 
 
 class EncodedAllocateResponse(AllocateResponse):
-    """An answer whose bytes are ready; a response to grpclib's codec, which asks for nothing but the bytes."""
+    """A response that is already encoded. The codec of grpclib only needs the bytes."""
 
     def __init__(self, wire: bytes) -> None:
         super().__init__()
         self.wire = wire
 
     def SerializeToString(self) -> bytes:  # noqa: N802  protobuf's name
-        """Return the ready bytes."""
+        """Return the bytes."""
         return self.wire
 
     def __bytes__(self) -> bytes:
@@ -36,21 +36,21 @@ class EncodedAllocateResponse(AllocateResponse):
 
 
 def encode_allocate_response(grants: Sequence[Grant]) -> EncodedAllocateResponse:
-    """Return the answer to an Allocate: one container for each grant, in that order.
+    """Return the response to an Allocate call, with one container for each grant, in order.
 
     Raises:
-        Refused: a text of a grant is not Unicode, which protobuf cannot carry.
+        GrantRefusedError: a text of a grant is not Unicode. Protobuf cannot carry it.
     """
     return EncodedAllocateResponse(b"".join([_encode_field(_FIRST, _encode_container(grant)) for grant in grants]))
 
 
 def format_allocate_response(grant: Grant) -> str:
-    """The answer to an Allocate of one container as JSON, by the names of the API's fields."""
+    """Return the response for one container as JSON, with the field names of the API."""
     return json.dumps(AllocateResponse.FromString(encode_allocate_response([grant]).wire).to_dict(casing=Casing.SNAKE))
 
 
 def _encode_container(grant: Grant) -> bytes:
-    """The fields of a ContainerAllocateResponse."""
+    """Return the fields of a ContainerAllocateResponse."""
     try:
         return b"".join(
             [
@@ -83,7 +83,7 @@ def _encode_container(grant: Grant) -> bytes:
 
 
 def _encode_map(tag: bytes, texts: Mapping[str, str]) -> list[bytes]:
-    """A map of texts: a message of key and value for each, even of empty ones."""
+    """Return a map of texts: one message with key and value for each, also for empty ones."""
     return [
         _encode_field(tag, _encode_field(_FIRST, key.encode()) + _encode_field(_SECOND, text.encode()))
         for key, text in texts.items()
@@ -91,7 +91,7 @@ def _encode_map(tag: bytes, texts: Mapping[str, str]) -> list[bytes]:
 
 
 def _encode_text(tag: bytes, text: str) -> bytes:
-    """A text field; an empty one is left out."""
+    """Return a text field. An empty text has no field."""
     return _encode_field(tag, text.encode()) if text else b""
 
 

@@ -1,4 +1,4 @@
-"""AMD's Device Metrics Exporter, which judges the GPUs of its node; see protos/metricssvc."""
+"""Queries to AMD's Device Metrics Exporter, which evaluates the GPUs of its node (protos/metricssvc)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agent.core.language.value import ValueType, parse_kernel_text
 from agent.kubelet.grpc_channel import LimitedChannel
 
 _LIST = "/metricssvc.MetricsService/List"
-_TEXT_LIMIT = 40  # characters of what it says
+_TEXT_LIMIT = 40  # characters of an unknown state
 _RESULTS = {
     "healthy": QueryResult(QueryStatus.HEALTHY),
     "unhealthy": QueryResult(QueryStatus.UNHEALTHY, "the exporter says unhealthy"),
@@ -23,24 +23,24 @@ _WORST = (QueryStatus.UNHEALTHY, QueryStatus.UNKNOWN, QueryStatus.HEALTHY)
 
 
 async def query_exporter(channel: LimitedChannel, service: SocketQuery) -> AsyncGenerator[QueryResult, None]:
-    """What it says of the GPU that `of` names: by its PCI address, or its UUID. It cannot be watched."""
+    """Yield the state of one GPU, named by PCI address or UUID. The exporter has no watch, so there is one result."""
     async with asyncio.timeout(service.timeout), channel.request(_LIST, Cardinality.UNARY_UNARY, bytes, bytes) as call:
         await call.send_message(b"", end=True)
         message = await call.recv_message()
     results = await asyncio.to_thread(
         _parse_results, message or b"", service.device_name
-    )  # in many parts it takes its time
+    )  # a message with many GPUs takes long
     unlisted = QueryResult(QueryStatus.UNKNOWN, f"the exporter does not list {service.device_name}")
     yield min(results, key=lambda result: _WORST.index(result.status), default=unlisted)
 
 
 def _parse_results(message: bytes, gpu_name: str) -> list[QueryResult]:
-    """What it says of each that has this name: one that is cut into partitions may be listed more than once.
+    """Return the state of each GPU with this name. A partitioned GPU can be listed more than once.
 
     Raises:
-        ValueError: it is no answer.
+        ValueError: the message is not valid.
     """
-    from agent.kubelet.messages.metricssvc import GpuStateResponse  # the first lists need not wait for it
+    from agent.kubelet.messages.metricssvc import GpuStateResponse  # the import must not delay the first lists
 
     names = {gpu_name.lower(), parse_kernel_text(ValueType.PCI, gpu_name)}
     try:
@@ -54,5 +54,5 @@ def _parse_results(message: bytes, gpu_name: str) -> list[QueryResult]:
                 (parse_kernel_text(ValueType.PCI, gpu.device), gpu.device.lower(), gpu.uuid.lower())
             )
         ]
-    except Exception as error:  # no message, or a field of another type, which betterproto2 takes as it is
+    except Exception as error:  # no message, or a field of another type, which betterproto2 accepts
         raise ValueError(str(error)) from error

@@ -1,7 +1,7 @@
-"""One connection of a kubelet's to an endpoint, and the calls in progress on it.
+"""One connection of a kubelet to an endpoint, and its calls in progress.
 
-In place of grpclib's Server, whose closing neither ends streams nor closes connections, and which lets a peer that
-breaks the protocol write tracebacks into the log and fill the memory.
+This replaces the Server of grpclib. Its close neither ends streams nor closes connections. With it, a peer that breaks
+the protocol can write tracebacks into the log and fill the memory.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from h2.events import UnknownFrameReceived
 
 from agent.kubelet.write_buffer import BufferedTransport
 
-MESSAGE_LIMIT = 4 * 1024 * 1024  # bytes of a request; the kubelet's own limit for what it receives
-CONNECTION_LIMIT = 128  # a kubelet has one, and forgets some over many duplicate registrations
+MESSAGE_LIMIT = 4 * 1024 * 1024  # bytes of a request; the kubelet has the same limit for received messages
+CONNECTION_LIMIT = 128  # a kubelet has one, and leaks some after many duplicate registrations
 
 _CODEC = ProtoCodec()
 _EVENTS = _DispatchServerEvents()
 _CONFIGURATION = Configuration().__for_server__()
-_H2 = H2Configuration(  # the authority is not looked at: kubelets send three kinds
+_H2 = H2Configuration(  # the authority is ignored: kubelets send three kinds
     client_side=False,
     header_encoding="ascii",
     validate_inbound_headers=False,
@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 
 
 class _LimitedBuffer(Buffer):
-    """What a peer sent of one stream. The length prefix of a message is believed only up to the limit."""
+    """The received data of one stream. A length prefix over the limit is an error."""
 
     async def read(self, size: int) -> bytes:
         if size > MESSAGE_LIMIT:
@@ -52,7 +52,7 @@ class _LimitedBuffer(Buffer):
 
 
 class Calls(AbstractHandler):
-    """The calls in progress on one connection, each a task."""
+    """The calls in progress on one connection, one task each."""
 
     def __init__(self, handlers: dict[str, Handler]) -> None:
         self._handlers = handlers
@@ -61,24 +61,24 @@ class Calls(AbstractHandler):
 
     @property
     def tasks(self) -> frozenset[asyncio.Task[None]]:
-        """Those that have not ended."""
+        """The tasks that have not ended."""
         return frozenset(self._tasks.values())
 
     def accept(self, stream: Stream, headers: list[tuple[str, str]], release_stream: Callable[[], None]) -> None:
-        """Begin a call."""
-        assert stream.id is not None  # noqa: S101  a stream that came has a number
+        """Start a call."""
+        assert stream.id is not None  # noqa: S101  a received stream has a number
         stream.buffer = _LimitedBuffer(partial(stream.connection.ack, stream.id))
         call = request_handler(self._handlers, stream, headers, _CODEC, None, _EVENTS, release_stream)
         task = self._tasks[stream] = self._loop.create_task(call)
         task.add_done_callback(partial(self._finish_call, stream, release_stream))
 
     def cancel(self, stream: Stream) -> None:
-        """The peer gave a call up."""
+        """Cancel a call, because the peer gave up."""
         if stream in self._tasks:
             self._tasks[stream].cancel()
 
     def close(self) -> None:
-        """The connection is gone."""
+        """Cancel all calls, because the connection is closed."""
         for task in self._tasks.values():
             task.cancel()
 
@@ -87,19 +87,23 @@ class Calls(AbstractHandler):
         try:
             release_stream()
         except KeyError:
-            return  # as it should be: grpclib released it; not so if the task was cancelled before its first step
+            return  # grpclib has released the stream, unless the task was cancelled before its first step
 
 
 class Connection(H2Protocol):
-    """One peer. Whatever it sends, the worst that comes of it is that its own connection is closed.
+    """One connection. Whatever the peer sends, at worst this connection is closed.
 
-    lost: done when the connection is gone.
+    closed_future: done after the connection is closed.
     """
 
     def __init__(
         self, handlers: dict[str, Handler], open_connections: set[Connection], endpoint_ended: asyncio.Event
     ) -> None:
-        """`present`: the connections of the endpoint, kept by each of them; `ended`: set when it takes no more."""
+        """Create it.
+
+        open_connections: the connections of the endpoint. Each connection adds and removes itself. endpoint_ended: set
+        when the endpoint accepts no more connections.
+        """
         self.calls = Calls(handlers)
         super().__init__(self.calls, _CONFIGURATION, _H2)
         self.closed_future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -108,8 +112,8 @@ class Connection(H2Protocol):
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """A peer connected."""
-        if self._endpoint_ended.is_set():  # it was accepted before that, and made only now
+        """Accept the peer, or abort."""
+        if self._endpoint_ended.is_set():  # accepted before the end of the endpoint
             cast("asyncio.Transport", transport).abort()
             return
         if len(self._open_connections) >= CONNECTION_LIMIT:
@@ -124,7 +128,7 @@ class Connection(H2Protocol):
         self.processor.processors[UnknownFrameReceived] = _ignore
 
     def data_received(self, data: bytes) -> None:
-        """Bytes of the peer's."""
+        """Process received bytes."""
         if self._transport is None:
             return
         try:
@@ -134,14 +138,14 @@ class Connection(H2Protocol):
             self.close()
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """The peer is gone, or was closed."""
+        """Remove the connection."""
         if self._transport is not None:
             self._open_connections.discard(self)
             super().connection_lost(exc)
         self.closed_future.set_result(None)
 
     def close(self) -> None:
-        """Cancel what is in progress and close the connection when what was written has gone out."""
+        """Cancel the calls, and close the connection after all written data is sent."""
         if self._transport is not None:
             self.processor.close()
 
@@ -160,6 +164,6 @@ def _is_debug_enabled(record: logging.LogRecord) -> bool:
 
 
 def silence_grpclib() -> None:
-    """Keep what grpclib logs of peers, tracebacks and all, to whoever debugs: defects of ours never get that far."""
+    """Show the log lines of grpclib about peers only at level DEBUG. They contain no defects of the agent."""
     for name in ("grpclib.server", "grpclib.protocol"):
         logging.getLogger(name).addFilter(_is_debug_enabled)

@@ -1,4 +1,4 @@
-"""The endpoint of one resource: its Unix socket, the plugin served on it, and the way both end."""
+"""The endpoint of one resource: its Unix socket and its plugin service, from start to end."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from agent.kubelet.wire import ListEncoder, PluginOptions
 from agent.registry import Registry
 
 BACKLOG = 16
-ANSWER_SECONDS = 10.0  # for our own socket to answer us; of a thousand resources that start at once it takes some
-KUBELET_SECONDS = 0.5  # for the kubelet to close its connection when its stream has ended; it takes milliseconds
-ABORT_SECONDS = 0.1  # for what was written to go out before a connection is torn down
+ANSWER_SECONDS = 10.0  # for an answer of the own socket; long, because a thousand resources may start at once
+KUBELET_SECONDS = 0.5  # for the kubelet to close its connection after the end of its stream; usually milliseconds
+ABORT_SECONDS = 0.1  # for written data to be sent before a connection is aborted
 
 
 class Endpoint:
-    """One socket that listens, and the one plugin behind it. Made by `serve`; never used again once ended."""
+    """One listening socket with one plugin service. Created by `serve`, and never used again after its end."""
 
     def __init__(
         self, file: SocketFile, plugin: Plugin, options: PluginOptions, info_service: PluginInfoService | None
@@ -51,21 +51,22 @@ class Endpoint:
         encoder: ListEncoder | None = None,
         is_watched: bool = False,
     ) -> AsyncIterator[Endpoint]:
-        """Serve a resource; the socket listens before this returns. Its end ends all there is, as `end` does.
+        """Serve a resource during the context. The socket listens before this returns. The end of the context calls
+        `end`.
 
         Args:
             directory: the kubelet's directory for these sockets.
-            resource: the resource's name.
-            generation: a token never used before (`new_generation`): a name is never used twice.
-            registry: where the lists come from.
-            grants: who decides what containers get.
-            on_defect: told of every defect that came up in a call.
-            options: what the kubelet is asked for.
-            encoder: the resource's, to keep over several endpoints what was encoded.
-            is_watched: serve the plugin watcher too, and let the file appear by rename, already listening.
+            resource: the resource name.
+            generation: a token that was never used before (`make_generation`), because no socket name is used twice.
+            registry: the source of the lists.
+            grants: decides the grants for containers.
+            on_defect: called with each defect of a call.
+            options: the options for the kubelet.
+            encoder: the encoder of the resource. It keeps the encoded devices for the next endpoints.
+            is_watched: serve the plugin watcher too. The file then appears by rename, already listening.
 
         Raises:
-            OSError: the socket cannot be made.
+            OSError: the socket cannot be created.
         """
         silence_grpclib()
         plugin = Plugin(resource, registry, grants, on_defect, options=options, encoder=encoder or ListEncoder())
@@ -83,47 +84,49 @@ class Endpoint:
 
     @property
     def name(self) -> str:
-        """The file's name, as Register wants it."""
+        """The file name, as Register needs it."""
         return self._file.name
 
     @property
     def path(self) -> str:
-        """The file's path."""
+        """The path of the socket file."""
         return self._file.path
 
     @property
     def is_present(self) -> bool:
-        """Whether its own file is still there."""
+        """Return whether the socket file of this endpoint still exists."""
         return self._file.is_present
 
     @property
     def stream_count(self) -> int:
-        """How many ListAndWatch streams are open."""
+        """The number of open ListAndWatch streams."""
         return len(self._plugin.streams)
 
     async def wait_for_stream(self) -> None:
-        """Return when a ListAndWatch stream is open; at once if one is."""
+        """Return when a ListAndWatch stream is open."""
         await self._plugin.streams.wait_for_stream()
 
     async def wait_for_streams_end(self, grace: float = 1.0) -> None:
-        """Return when a stream was open and none has been for `grace` seconds."""
+        """Return after a stream was open, and no stream has been open for `grace` seconds."""
         await self._plugin.streams.wait_for_end(grace)
 
     async def wait_for_verdict(self) -> tuple[bool, str]:
-        """The plugin watcher's next verdict: whether it registered us, and why not. Never, without a watcher."""
+        """Return the next answer of the plugin watcher: registered or not, and the reason. Without a watcher, never
+        return.
+        """
         if self._info_service is None:
             await asyncio.get_running_loop().create_future()
-        assert self._info_service is not None  # noqa: S101  nobody comes here without one
+        assert self._info_service is not None  # noqa: S101  the wait above never ends without a service
         return await self._info_service.wait_for_verdict()
 
     async def wait_until_ready(self) -> None:
-        """Dial ourselves through the file, as the kubelet will: Register must not come before this works (#1).
+        """Connect to the own socket, as the kubelet does. Register must not be called before this succeeds (#1).
 
-        The greeting of our HTTP/2 is proof enough; a whole call would cost as much as the registration itself. What is
-        waited for is our own turn.
+        The HTTP/2 settings frame of the own server is sufficient proof. A complete call would cost as much as the
+        registration. The time passes because other endpoints start at the same time.
 
         Raises:
-            OSError: nobody answered, or not in time (TimeoutError is one).
+            OSError: there was no answer, or not in time (TimeoutError).
         """
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
@@ -132,11 +135,11 @@ class Endpoint:
             raise TimeoutError(f"our own socket did not answer within {ANSWER_SECONDS:g} s") from None
 
     async def end(self, timeout_s: float = 5.0) -> None:
-        """End in good order, in that many seconds at most; a second time there is nothing left to do.
+        """End in order, within `timeout_s` seconds. A second call does nothing.
 
-        The streams' handlers return, so that the kubelet sees END_STREAM; the kubelet closes its connection when it
-        has taken that in, which it must have before the resource is registered again; what
-        is left is closed, and what does not close is torn down.
+        The handlers of the streams return, so the kubelet sees END_STREAM. The kubelet then closes its connection. It
+        must have done so before the resource is registered again. The remaining connections are closed, and then
+        aborted.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + max(0.0, timeout_s - 2 * ABORT_SECONDS)
@@ -170,7 +173,7 @@ class Endpoint:
         self._file.show()
 
     def _release(self) -> None:
-        """Let go of everything at once, whatever state it is in."""
+        """Close everything at once, in any state."""
         self._ended.set()
         if self._server is not None:
             self._server.close()
@@ -181,11 +184,11 @@ class Endpoint:
         self._file.remove()
 
 
-EndpointFactory: TypeAlias = Callable[[], AbstractAsyncContextManager[Endpoint]]  # makes a fresh one
+EndpointFactory: TypeAlias = Callable[[], AbstractAsyncContextManager[Endpoint]]  # creates a new endpoint
 
 
 async def _wait_until_done(waits: Iterable[asyncio.Future[Any]], deadline: float) -> None:
-    """Wait until all are done, but no longer than to that moment of the loop's clock."""
+    """Wait for all futures, but not after this deadline of the loop's clock."""
     futures = set(waits)
     if futures:
         await asyncio.wait(futures, timeout=max(0.0, deadline - asyncio.get_running_loop().time()))

@@ -1,4 +1,4 @@
-"""A channel to a Unix socket of the kubelet's, or of our own."""
+"""Client channels to Unix sockets: of the kubelet, of services, and of this agent."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from grpclib.config import Configuration
 from grpclib.encoding.base import CodecBase
 from grpclib.protocol import H2Protocol
 
-_WINDOW = 65_535  # bytes that wait to be read: the least that HTTP/2 has (RFC 9113 §6.9.2)
-SETTINGS = b"\x04"  # the kind of frame that a server begins with (RFC 9113 §3.4)
+_WINDOW = 65_535  # bytes of unread data: the smallest window of HTTP/2 (RFC 9113 §6.9.2)
+SETTINGS = b"\x04"  # the type of the first frame of a server (RFC 9113 §3.4)
 
 
 @asynccontextmanager
 async def dial(path: str) -> AsyncIterator[Channel]:
-    """A connected channel, closed at the end whatever happens. It sends no keepalive pings.
+    """Open a channel for the duration of the context. The channel sends no keepalive pings.
 
-    Connects first, apart from any call: what fails here never reached the other side, and a call that fails to
-    connect would leave the timer of its deadline behind.
+    The connection is opened before any call. So a failure here never reached the other side. A call that fails to
+    connect would leave the timer of its deadline.
 
     Raises:
-        OSError: nobody listens there.
+        OSError: there is no listener.
     """
     channel = Channel(path=path)
     try:
@@ -35,10 +35,10 @@ async def dial(path: str) -> AsyncIterator[Channel]:
 
 
 async def wait_for_http2(path: str) -> None:
-    """Return when a server of HTTP/2 has greeted us at a socket. No call is made.
+    """Return after an HTTP/2 server at this socket has sent its first frame. No call is made.
 
     Raises:
-        OSError: nobody listens there, or something else does.
+        OSError: there is no listener, or it is not an HTTP/2 server.
     """
     reader, writer = await asyncio.open_unix_connection(path)
     try:
@@ -50,7 +50,7 @@ async def wait_for_http2(path: str) -> None:
 
 
 class RawCodec(CodecBase):
-    """Messages as the bytes that they are."""
+    """A codec for messages that are bytes already."""
 
     __content_subtype__ = "proto"
 
@@ -66,12 +66,12 @@ class RawCodec(CodecBase):
 
 
 class LimitedChannel(Channel):
-    """A channel of plain bytes to a service that may say anything: `limit` bytes at most until `heard`, else it ends.
+    """A channel for bytes to a service that is not trusted. At most `limit` bytes can arrive until `reset_limit`.
 
-    So a length that a message begins with costs no more than that, nor does what nobody reads.
+    So a large length prefix, or unread data, costs at most this much memory.
 
     Attributes:
-        flooded: that was so.
+        is_flooded: the limit was exceeded. Then the connection is closed.
     """
 
     def __init__(self, path: str, limit: int) -> None:
@@ -82,11 +82,11 @@ class LimitedChannel(Channel):
         self._limit = self._remaining = limit
 
     def reset_limit(self) -> None:
-        """A message was read: there is room for another."""
+        """Allow another `limit` bytes, because a message was read."""
         self._remaining = self._limit
 
     def take_room(self, size: int) -> bool:
-        """Whether so many bytes more may come."""
+        """Count received bytes. Return whether they are within the limit."""
         self._remaining -= size
         self.is_flooded = self.is_flooded or self._remaining < 0
         return not self.is_flooded
@@ -96,10 +96,10 @@ class LimitedChannel(Channel):
 
 
 class _LimitedProtocol(H2Protocol):
-    """The connection of a `Wary` channel."""
+    """The connection of a `LimitedChannel`."""
 
     def __init__(self, channel: LimitedChannel) -> None:
-        super().__init__(Handler(), channel._config, channel._h2_config)  # noqa: SLF001  as Channel makes its own
+        super().__init__(Handler(), channel._config, channel._h2_config)  # noqa: SLF001  the same as in Channel
         self._channel = channel
 
     def data_received(self, data: bytes) -> None:

@@ -1,7 +1,7 @@
-"""The gRPC health protocol: whether a service says that it is well.
+"""Queries by the gRPC health protocol.
 
-grpc.health.v1, as https://github.com/grpc/grpc-proto/blob/master/grpc/health/v1/health.proto has it: `Watch` where the
-server has it, so that a change is known at once, else `Check`.
+grpc.health.v1, https://github.com/grpc/grpc-proto/blob/master/grpc/health/v1/health.proto. `Watch` if the server has
+it, because changes then arrive at once. Otherwise `Check`.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from agent.core.entry.query import QueryResult, QueryStatus, SocketQuery
 from agent.kubelet.grpc_channel import LimitedChannel
 
 _WATCH, _CHECK = "/grpc.health.v1.Health/Watch", "/grpc.health.v1.Health/Check"
-_PAUSE_SECONDS = 0.02  # seconds between two answers: who floods is read slowly, and then has to wait
-_SERVICE = 0x0A  # the tag of HealthCheckRequest.service, a string; without it the server as a whole is asked for
+_PAUSE_SECONDS = 0.02  # between two results: a service that sends too much is slowed down
+_SERVICE = 0x0A  # the tag of HealthCheckRequest.service, a string; without it the request is for the whole server
 _STATUS = 0x08  # the tag of HealthCheckResponse.status, a varint
-_SHORT = 0x7F  # what a length of one byte can say
+_SHORT = 0x7F  # the largest length of one byte
 _RESULTS = {
     0: QueryResult(QueryStatus.UNKNOWN, "the service says UNKNOWN"),
     1: QueryResult(QueryStatus.HEALTHY),
@@ -30,7 +30,7 @@ _RESULTS = {
 
 
 async def query_health(channel: LimitedChannel, service: SocketQuery) -> AsyncGenerator[QueryResult, None]:
-    """What it says, and what it says instead until it is time to ask again."""
+    """Yield the state of the service at each change, until the next query is due."""
     has_result = False
     try:
         async with aclosing(_watch(channel, service)) as results:
@@ -40,11 +40,11 @@ async def query_health(channel: LimitedChannel, service: SocketQuery) -> AsyncGe
     except GRPCError:
         if has_result:
             raise
-        yield await _check(channel, service)  # UNIMPLEMENTED, or what servers say instead
+        yield await _check(channel, service)  # UNIMPLEMENTED, or another error of servers without Watch
 
 
 async def _watch(channel: LimitedChannel, service: SocketQuery) -> AsyncGenerator[QueryResult, None]:
-    """All that it says while it is watched."""
+    """Yield the results of `Watch`."""
     deadline = asyncio.get_running_loop().time() + service.interval
     async with channel.request(_WATCH, Cardinality.UNARY_STREAM, bytes, bytes) as stream:
         async with asyncio.timeout(service.timeout):
@@ -66,7 +66,7 @@ async def _watch(channel: LimitedChannel, service: SocketQuery) -> AsyncGenerato
 
 
 async def _check(channel: LimitedChannel, service: SocketQuery) -> QueryResult:
-    """What it says when it is asked once."""
+    """Return the result of one `Check`."""
     async with asyncio.timeout(service.timeout), channel.request(_CHECK, Cardinality.UNARY_UNARY, bytes, bytes) as call:
         await call.send_message(_encode_request(service.device_name), end=True)
         message = await call.recv_message()
@@ -74,13 +74,13 @@ async def _check(channel: LimitedChannel, service: SocketQuery) -> QueryResult:
 
 
 def _parse_response(message: bytes) -> QueryResult:
-    """What a HealthCheckResponse says. Its one field has one byte, for there are four statuses."""
+    """Return the result of a HealthCheckResponse. Its only field has one byte, because there are four statuses."""
     status = message[1] if len(message) == 2 and message[0] == _STATUS else 0 if not message else -1
     return _RESULTS.get(status, QueryResult(QueryStatus.UNKNOWN, "the service answers what is no status"))
 
 
 def _encode_request(service_name: str) -> bytes:
-    """A HealthCheckRequest for a service by name."""
+    """Return a HealthCheckRequest for a service name."""
     name = service_name.encode()
     if not name:
         return b""

@@ -1,7 +1,7 @@
-"""A call to us: what the peer sent is read here, and every error is turned into a status here, once.
+"""A received call: reads the request, and maps every error to a status.
 
-A peer that breaks the protocol gets an error of its own; whatever else goes wrong is a defect of ours, which the peer
-is told in one line and the agent as an exception.
+A peer that breaks the protocol gets an error of its own. Any other exception is a defect of the agent. The peer gets
+one line about the defect, and the agent gets the exception.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ DefectHandler = Callable[[BaseException], None]
 
 
 class Servicer(Protocol):
-    """A generated service with its methods filled in."""
+    """A generated service with its methods."""
 
     def __mapping__(self) -> Mapping[str, Handler]:
-        """The calls by path."""
+        """Return the calls by path."""
 
 
 class Request:
-    """A call whose request has been read: all of a stream that generated code uses."""
+    """A call whose request is already read. It has the part of a stream that generated code uses."""
 
     def __init__(self, stream: Stream[Any, Any], message: object) -> None:
         self._stream = stream
         self._message = message
 
     async def recv_message(self) -> Any:  # noqa: ANN401  as the stream's
-        """The request."""
+        """Return the request."""
         return self._message
 
     async def send_message(self, message: object) -> None:
-        """Send an answer; waits for a slow reader.
+        """Send a message. Wait for a slow reader.
 
         Raises:
             StreamTerminatedError: the peer is gone.
@@ -51,7 +51,7 @@ class Request:
 
 
 def map_calls(servicer: Servicer, on_defect: DefectHandler) -> Mapping[str, Handler]:
-    """The calls of a service by path, each with its errors mapped. `unexpected` is told of every defect."""
+    """Return the calls of a service by path, with mapped errors. `on_defect` is called with every defect."""
     return {
         path: call._replace(func=partial(_handle_call, call.func, on_defect))
         for path, call in servicer.__mapping__().items()
@@ -59,7 +59,7 @@ def map_calls(servicer: Servicer, on_defect: DefectHandler) -> Mapping[str, Hand
 
 
 def make_internal_error(error: Exception) -> GRPCError:
-    """A defect of ours as the peer sees it."""
+    """Return the status of a defect for the peer."""
     return GRPCError(Status.INTERNAL, format_error_text(f"internal error: {type(error).__name__}: {error}"))
 
 
@@ -75,10 +75,10 @@ async def _handle_call(handle: Callable[[Any], Any], on_defect: DefectHandler, s
 
 
 async def _receive_request(stream: Stream[Any, Any]) -> object:
-    """The request.
+    """Return the request.
 
     Raises:
-        GRPCError: what came is no request of this call.
+        GRPCError: the received data is not a request of this call.
     """
     try:
         message = await stream.recv_message()
@@ -86,7 +86,7 @@ async def _receive_request(stream: Stream[Any, Any]) -> object:
         raise
     except NotImplementedError:
         raise GRPCError(Status.UNIMPLEMENTED, "compressed requests are not supported") from None
-    except Exception:  # noqa: BLE001  cut short, not protobuf, not UTF-8: libraries raise what they like
+    except Exception:  # noqa: BLE001  incomplete, not protobuf, not UTF-8: the libraries raise many types
         raise GRPCError(Status.INVALID_ARGUMENT, "the request cannot be read") from None
     if message is None:
         raise GRPCError(Status.INVALID_ARGUMENT, "there is no request")

@@ -1,4 +1,4 @@
-"""The device plugin of one resource, as the kubelet calls it."""
+"""The device plugin service of one resource."""
 
 from __future__ import annotations
 
@@ -39,28 +39,28 @@ log = logging.getLogger(__name__)
 
 
 class GrantProvider(Protocol):
-    """Who decides what containers get. Both answer in milliseconds or fail: the kubelet waits for ever (fact 7)."""
+    """Decides grants. Each method returns or fails within milliseconds, because the kubelet has no timeout (fact 7)."""
 
     async def allocate(self, resource: str, ids: Sequence[str]) -> Grant:
-        """The grant for one container.
+        """Return the grant for one container.
 
         Raises:
-            Refused: with the reason, for the status of the pod.
+            GrantRefusedError: with the reason for the status of the pod.
         """
 
     async def start(self, resource: str, ids: Sequence[str]) -> None:
-        """Do what is to be done before a container with these ids starts, each time it does.
+        """Prepare the start of a container with these IDs. Called before each start.
 
         Raises:
-            Refused: it is not to start, with the reason.
+            GrantRefusedError: the container must not start, with the reason.
         """
 
     def prefer(self, resource: str, available: Sequence[str], must_include: Sequence[str], size: int) -> Sequence[str]:
-        """The ids that a container had better get; none where nothing can be preferred."""
+        """Return the preferred IDs for a container, or nothing if there is no preference."""
 
 
 class Plugin(DevicePluginBase):
-    """Serves one resource. Keeps nothing but its open streams."""
+    """The service of one resource. Its only state is its open streams."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Plugin(DevicePluginBase):
         clock: Callable[[], float] = time.monotonic,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """`clock` and `pause` are for the pacing of lists alone."""
+        """Create it. `clock` and `pause` are only for the rate limit of lists."""
         self._resource = resource
         self._registry = registry
         self._grants = grants
@@ -86,12 +86,14 @@ class Plugin(DevicePluginBase):
         self.streams = Streams()
 
     async def get_device_plugin_options(self, message: Empty) -> DevicePluginOptions:
-        """Never fails: the kubelet asks once."""
+        """Return the options. This call never fails, because the kubelet calls it only once."""
         del message
         return self._options.build_message()
 
     async def list_and_watch(self, message: Empty) -> AsyncIterator[ListAndWatchResponse]:
-        """The list at once, even an empty one, then the newest whenever the kubelet would see a difference."""
+        """Yield the list at once, even an empty one. Then yield the current list at each change that the kubelet can
+        see.
+        """
         del message
         rate_limit = RateLimit()
         sent: EncodedList | None = None
@@ -104,7 +106,7 @@ class Plugin(DevicePluginBase):
                     seconds = rate_limit.wait(self._clock())
                     if seconds:
                         await self._pause(seconds)
-                        continue  # with what is newest then, which may be what was sent
+                        continue  # with the current list, which may equal the sent one
                     rate_limit = rate_limit.sent(self._clock())
                     yield message_bytes
                     sent = message_bytes
@@ -112,14 +114,16 @@ class Plugin(DevicePluginBase):
                 follower.mark_sent(device_list, size)
 
     async def get_preferred_allocation(self, message: PreferredAllocationRequest) -> PreferredAllocationResponse:
-        """Never fails: an error would fail the pod, an empty answer leaves the choice to the kubelet."""
+        """Return the preferred IDs. This call never fails: an error would fail the pod. With an empty answer the
+        kubelet chooses.
+        """
         return PreferredAllocationResponse(
             container_responses=[self._prefer(request) for request in message.container_requests]
         )
 
     async def allocate(self, message: AllocateRequest) -> AllocateResponse:
-        """One answer for each container asked for, in that order, or an error for all."""
-        # An empty answer would cost the kubelet the devices until some pod goes.
+        """Return one response for each requested container, in order, or one error for all."""
+        # After an empty response the kubelet would keep the devices booked until a pod ends.
         if not message.container_requests or not all(request.devices_ids for request in message.container_requests):
             raise GRPCError(Status.INVALID_ARGUMENT, format_error_text(f"{self._resource}: no device is asked for"))
         try:
@@ -135,7 +139,7 @@ class Plugin(DevicePluginBase):
             raise error from None
 
     async def pre_start_container(self, message: PreStartContainerRequest) -> PreStartContainerResponse:
-        """An error keeps the container from starting; the kubelet tries again, ever more rarely."""
+        """Prepare the start of a container. An error prevents the start. The kubelet then retries, with pauses."""
         try:
             await self._grants.start(self._resource, message.devices_ids)
         except GrantRefusedError as refusal:
@@ -145,7 +149,7 @@ class Plugin(DevicePluginBase):
         return PreStartContainerResponse()
 
     def _build_log_fields(self, error: GRPCError, refusal: GrantRefusedError) -> dict[str, dict[str, str]]:
-        """The fields of a log line that says why a container does not get its devices."""
+        """Return the log fields of a refusal."""
         return fields(MessageId.GRANT_REFUSED, resource=self._resource, reason=error.message, cause=refusal.cause.value)
 
     def _prefer(self, request: ContainerPreferredAllocationRequest) -> ContainerPreferredAllocationResponse:

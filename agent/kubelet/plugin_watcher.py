@@ -1,4 +1,4 @@
-"""The service by which the kubelet's plugin watcher gets to know an endpoint."""
+"""The service by which the kubelet's plugin watcher identifies an endpoint."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from agent.kubelet.wire import VERSION, format_error_text
 
 
 class PluginInfoService(RegistrationBase):
-    """Served beside the plugin, on its own socket.
+    """The registration service on the socket of the plugin.
 
-    verdict: what the kubelet said last: whether it registered us, and why not; None before it said anything.
+    verdict: the last answer of the kubelet: registered or not, and the reason. None before the first answer.
     """
 
     def __init__(self, resource: str) -> None:
@@ -26,19 +26,21 @@ class PluginInfoService(RegistrationBase):
         self._verdict_arrived = asyncio.Event()
 
     async def wait_for_verdict(self) -> tuple[bool, str]:
-        """The newest verdict, as soon as there is one that was not returned yet. For one waiter."""
+        """Return the newest verdict after its arrival. Only one caller can wait."""
         await self._verdict_arrived.wait()
         self._verdict_arrived.clear()
         assert self.verdict is not None  # noqa: S101  set before the event
         return self.verdict
 
     async def get_info(self, message: InfoRequest) -> PluginInfo:
-        """Who we are. The endpoint stays empty: a relative one would fail, and it is this socket."""
+        """Return the name of the resource. `endpoint` stays empty, so the kubelet uses this socket. A relative path
+        would fail.
+        """
         del message
         return PluginInfo(type="DevicePlugin", name=self._resource, endpoint="", supported_versions=[VERSION])
 
     async def notify_registration_status(self, message: RegistrationStatus) -> RegistrationStatusResponse:
-        """The kubelet's verdict; never an error, which would undo a registration from 1.36 on."""
+        """Record the verdict of the kubelet. Never fail: from 1.36 on, an error would undo a registration."""
         self.verdict = (message.plugin_registered, format_error_text(message.error))
         self._verdict_arrived.set()
         return RegistrationStatusResponse()

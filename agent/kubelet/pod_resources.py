@@ -1,4 +1,4 @@
-"""Which pods hold which devices, as the kubelet's PodResources API tells."""
+"""The devices of each pod, from the kubelet's PodResources API."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TRANSIENT = frozenset(
 
 
 class PodResourcesUnavailable(Exception):  # noqa: N818  the field's word for it
-    """No answer. `retry` tells whether the same call may do better in a while, with nothing changed by people."""
+    """There was no answer. `can_retry`: the same call may succeed later without a change by an administrator."""
 
     def __init__(self, reason: str, *, can_retry: bool) -> None:
         super().__init__(reason)
@@ -31,14 +31,17 @@ class PodResourcesUnavailable(Exception):  # noqa: N818  the field's word for it
 
 
 async def list_holders(socket: str, timeout_s: float) -> Mapping[tuple[str, str], tuple[Holder, ...]]:
-    """The containers that hold each device, by resource and id; only devices that some container holds.
+    """Return the containers that hold each device, by resource and ID. Devices without a container are omitted.
 
-    Call it seldom: every client of the socket shares one limit of calls.
+    Call this rarely: all clients of the socket share one rate limit.
 
     Raises:
-        Unavailable: whatever the cause; never fatal.
+        PodResourcesUnavailable: for any cause. This is never fatal.
     """
-    from agent.kubelet.messages.v1 import ListPodResourcesRequest, PodResourcesListerStub  # the first lists come first
+    from agent.kubelet.messages.v1 import (
+        ListPodResourcesRequest,
+        PodResourcesListerStub,
+    )  # the import must not delay the first lists
 
     try:
         async with asyncio.timeout(timeout_s), dial(socket) as channel:
@@ -54,12 +57,12 @@ async def list_holders(socket: str, timeout_s: float) -> Mapping[tuple[str, str]
     except OSError as error:
         denied = isinstance(error, PermissionError)
         raise PodResourcesUnavailable(f"{socket}: {error.strerror or error}", can_retry=not denied) from error
-    except Exception as error:  # cut short, not protobuf, not UTF-8, another type: libraries raise what they like
+    except Exception as error:  # incomplete, not protobuf, not UTF-8, another type: the libraries raise many types
         raise PodResourcesUnavailable("its answer cannot be read", can_retry=True) from error
 
 
 def index_holders(answer: ListPodResourcesResponse) -> Mapping[tuple[str, str], tuple[Holder, ...]]:
-    """The answer by device. The kubelet repeats a device for each NUMA node it is on."""
+    """Return the holders by device. The kubelet repeats a device for each of its NUMA nodes."""
     holders: dict[tuple[str, str], dict[Holder, None]] = {}
     for pod in answer.pod_resources:
         for container in pod.containers:

@@ -1,4 +1,4 @@
-"""Registering an endpoint by a call to the kubelet."""
+"""Registration of an endpoint by a Register call to the kubelet."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from agent.kubelet.grpc_channel import dial
 from agent.kubelet.messages.v1beta1 import RegisterRequest, RegistrationStub
 from agent.kubelet.wire import VERSION, PluginOptions, format_error_text
 
-DEADLINE_SECONDS = 14.0  # 12 to 15, for the kubelet gives itself 10 to dial back (#3); goes out as whole seconds
+DEADLINE_SECONDS = 14.0  # 12 to 15, because the kubelet has 10 to dial back (#3); sent as whole seconds
 
 
 class KubeletUnreachable(Exception):  # noqa: N818  the field's word for it
-    """There is no kubelet behind the socket, or it went away; says why. `sent`: it may have had the request."""
+    """There is no kubelet at the socket, or the connection was lost. `was_sent`: the kubelet may have the request."""
 
     def __init__(self, reason: str, *, was_sent: bool) -> None:
         super().__init__(reason)
@@ -23,7 +23,7 @@ class KubeletUnreachable(Exception):  # noqa: N818  the field's word for it
 
 
 class RefusedByKubelet(Exception):  # noqa: N818  the field's word for it
-    """The kubelet answered with an error; its text, printable, on one line."""
+    """The kubelet answered with an error. The text is printable and has one line."""
 
 
 async def register(
@@ -35,21 +35,21 @@ async def register(
     *,
     is_current: Callable[[], bool] = lambda: True,
 ) -> None:
-    """Register a socket that is served already: the kubelet dials it before it answers.
+    """Register a socket that is already served. The kubelet connects to the socket before it answers.
 
     Args:
         kubelet_socket: path of kubelet.sock.
         endpoint: name of our socket, in the same directory.
         resource: name of the resource.
-        options: those that the endpoint answers GetDevicePluginOptions with.
-        timeout_s: seconds in all; DEADLINE_SECONDS if none is said.
+        options: the same as in the answer to GetDevicePluginOptions.
+        timeout_s: seconds for the whole call. Default: DEADLINE_SECONDS.
         is_current: called after the connection is open. It returns whether the socket is still that of the same
             kubelet. A kubelet that starts removes our sockets, and would dial for 10 s without success.
 
     Raises:
-        Unreachable: nobody listens there, or the connection was lost, or what came is no answer.
-        RefusedByKubelet: it answered with an error.
-        TimeoutError: it did not answer in time; a stream may open all the same.
+        KubeletUnreachable: there is no listener, the connection was lost, or the answer is not valid.
+        RefusedByKubelet: the kubelet answered with an error.
+        TimeoutError: there was no answer in time. A stream may still open.
     """
     request = RegisterRequest(
         version=VERSION, endpoint=endpoint, resource_name=resource, options=options.build_message()
@@ -72,5 +72,5 @@ async def register(
         raise KubeletUnreachable(error.strerror or str(error), was_sent=sent) from error
     except KubeletUnreachable:
         raise
-    except Exception as error:  # cut short, not protobuf: libraries raise what they like
+    except Exception as error:  # incomplete, not protobuf: the libraries raise many types
         raise KubeletUnreachable("its answer cannot be read", was_sent=True) from error

@@ -1,4 +1,4 @@
-"""The socket file of an endpoint in a directory of the kubelet's: its name, its making, its end."""
+"""The socket file of an endpoint in a directory of the kubelet."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _last_generation = 0
 
 
 def make_generation() -> str:
-    """A short token never given before, in this life or an earlier one."""
-    global _last_generation  # noqa: PLW0603  the whole process shares one count
+    """Return a short token that was never used before, by this or an earlier process."""
+    global _last_generation  # noqa: PLW0603  one counter for the whole process
     _last_generation = max(_last_generation + 1, time.time_ns() // 1000)
     digits = []
     remaining = _last_generation
@@ -34,23 +34,23 @@ def make_generation() -> str:
 
 
 def format_socket_name(resource: str, generation: str) -> str:
-    """The base name of a resource's socket."""
+    """Return the file name of a resource's socket."""
     return f"{PREFIX}{compute_digest(resource, 10)}-{generation}.sock"
 
 
 def compute_path_length(directory: str) -> int:
-    """Bytes that the path of a socket in that directory will have; more than PATH_LIMIT cannot be bound."""
+    """Return the path length of a socket in this directory, in bytes. A path over PATH_LIMIT cannot be bound."""
     return len(os.fsencode(directory)) + len(f"/.{PREFIX}0123456789-{make_generation()}.sock")
 
 
 class SocketFile:
-    """A socket of ours, bound, to be listened on by its owner."""
+    """A bound socket. Its owner listens on it."""
 
     def __init__(self, directory: str, name: str, *, hidden: bool) -> None:
-        """Bind it. With `hidden` under a dot name that the plugin watcher passes over, until `show`.
+        """Bind the socket. If `hidden`, use a dot name, which the plugin watcher ignores until `show`.
 
         Raises:
-            OSError: the directory is not there or cannot be written, or the path is too long.
+            OSError: the directory is missing or not writable, or the path is too long.
         """
         self.name = name
         self.path = os.path.join(directory, name)
@@ -59,7 +59,7 @@ class SocketFile:
             raise OSError(f"{self._bound_path}: longer than the {PATH_LIMIT} bytes that a socket's path may have")
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            # On Linux the file gets the mode of the socket; a umask would be the whole process's.
+            # On Linux the file gets the mode of the socket. A umask would apply to the whole process.
             os.fchmod(self.socket.fileno(), MODE)
             self.socket.bind(self._bound_path)
             self._identity = _identify(self._bound_path)
@@ -68,27 +68,27 @@ class SocketFile:
             raise
 
     def show(self) -> None:
-        """Give it its name, now that it listens: the rename is what the watcher sees."""
+        """Rename the file to its visible name after the socket listens. The plugin watcher sees the rename."""
         if self._bound_path != self.path:
             os.rename(self._bound_path, self.path)
             self._bound_path = self.path
 
     @property
     def is_present(self) -> bool:
-        """Whether the file is still there, and still this one."""
+        """Return whether the file still exists and is still this socket."""
         return self._identity is not None and _identify(self.path) == self._identity
 
     def remove(self) -> None:
-        """Unlink the file, unless it is gone or another's by now."""
+        """Remove the file, unless it is missing or was replaced."""
         if self._identity is not None and _identify(self._bound_path) == self._identity:
-            with suppress(OSError):  # what stays is removed as stale by the next life
+            with suppress(OSError):  # the next process removes a remaining file
                 os.unlink(self._bound_path)
 
 
 def remove_stale_sockets(directory: str, keep: Collection[str] = ()) -> list[str]:
-    """Remove the sockets that earlier lives left in a directory; the names of those removed.
+    """Remove the sockets that earlier processes left in a directory. Return their names.
 
-    Only sockets whose name is of our making and where nobody listens, and none named in `keep`; never another's file.
+    Only sockets with a name of this agent and without a listener are removed, and none in `keep`.
     """
     removed = []
     try:
@@ -107,14 +107,14 @@ def remove_stale_sockets(directory: str, keep: Collection[str] = ()) -> list[str
 
 
 def _is_listening(path: str) -> bool:
-    """Whether somebody listens at a socket."""
+    """Return whether a process listens at a socket."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as probe:
         try:
             probe.connect(path)
         except ConnectionRefusedError:
             return False
         except OSError:
-            return True  # it has more to do than it can (EAGAIN), or is not for us to judge
+            return True  # the listener is busy (EAGAIN), or the state is unknown
     return True
 
 

@@ -1,4 +1,4 @@
-"""`health.NAME.socket`: whether a service at a Unix socket says that a device is well, in what it speaks."""
+"""`health.NAME.socket`: queries to services at Unix sockets, in one of two protocols."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _PROTOCOLS: Mapping[ServiceProtocol, _QueryFunction] = {
     ServiceProtocol.GRPC_HEALTH: grpc_health.query_health,
     ServiceProtocol.AMD_METRICS: amd_exporter.query_exporter,
 }
-_LIMIT = 256 * 1024  # bytes that one answer has at most
-_MAY_BE_MISSING = frozenset({ServiceProtocol.AMD_METRICS})  # products that not every node has
+_LIMIT = 256 * 1024  # bytes of one answer
+_MAY_BE_MISSING = frozenset({ServiceProtocol.AMD_METRICS})  # services that some nodes do not have
 
 
 async def query_service(service: SocketQuery) -> AsyncGenerator[QueryResult, None]:
-    """What a service says, and what it says instead until it is time to ask again."""
+    """Yield the result of a service, and each changed result until the next query is due."""
     query = _PROTOCOLS[service.protocol]
     channel = LimitedChannel(service.path, _LIMIT)
     try:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 
 class Streams:
-    """Counts them, lets others wait for them, ends them."""
+    """Counts and ends the streams, and waits for them."""
 
     def __init__(self) -> None:
         self._calls: set[asyncio.Task[object]] = set()
@@ -23,14 +23,13 @@ class Streams:
 
     @contextmanager
     def track_stream(self) -> Iterator[None]:
-        """The stream that the present task serves, for as long as it does.
+        """Count the present task as a stream for the duration of the context.
 
-        When it was `end` that cancelled the task, the cancellation stops here, and the caller's return ends the
-        stream in good order: the kubelet sees END_STREAM. When the peer cancelled it,
-        or is gone, the cancellation goes on, as grpclib expects.
+        If `end` cancelled the task, the cancellation stops here. The caller returns, so the kubelet sees END_STREAM. If
+        the peer cancelled the task or is gone, the cancellation continues, as grpclib expects.
         """
         task = asyncio.current_task()
-        assert task is not None  # noqa: S101  a coroutine runs in one
+        assert task is not None  # noqa: S101  a coroutine runs in a task
         self._calls.add(task)
         self._stream_seen.set()
         self._stream_open.set()
@@ -48,13 +47,13 @@ class Streams:
                 self._all_closed.set()
 
     async def wait_for_stream(self) -> None:
-        """Return when a stream is open; at once if one is."""
+        """Return when a stream is open."""
         await self._stream_open.wait()
 
     async def wait_for_end(self, grace: float) -> None:
-        """Return when at least one stream was open and none has been for `grace` seconds.
+        """Return after a stream was open, and no stream has been open for `grace` seconds.
 
-        A second one may live on or follow at once: then it is not the end.
+        A second stream can stay open or follow at once. Then the end is not reached.
         """
         await self._stream_seen.wait()
         while True:
@@ -66,7 +65,7 @@ class Streams:
                 return
 
     def end(self) -> None:
-        """Make every stream's handler return; for good: streams that open later end at once."""
+        """End the handlers of all streams. Streams that open later end at once."""
         self.is_ending = True
         for task in self._calls:
             task.cancel()

@@ -1,7 +1,7 @@
-"""Between the model and protobuf: the list as ready bytes, options, a refusal.
+"""Encoding for the kubelet: lists, options and refusals.
 
-The list is encoded by hand, for the generated code takes 12-19 us a device and would hold up the event loop for
-10,000 of them; it is held equal to the generated code by a test.
+Lists are encoded by hand. The generated code takes 12-19 us for each device, and would block the event loop with 10,000
+devices. A test compares both encodings.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from agent.kubelet.messages.v1beta1 import (
 )
 
 VERSION = "v1beta1"
-TEXT_LIMIT = 200  # characters of an error; it ends up in the pod's status
+TEXT_LIMIT = 200  # characters of an error, which appears in the status of the pod
 
 _STATUS = {
     RefusalCause.UNKNOWN_ID: Status.NOT_FOUND,
@@ -44,27 +44,27 @@ _STATUS = {
 
 
 class PluginOptions(Struct):
-    """What a plugin asks of the kubelet. Never changes while a stream lives."""
+    """The options of a plugin for the kubelet. They never change while a stream is open."""
 
     has_prestart: bool = False
     has_preference: bool = False
 
     def build_message(self) -> DevicePluginOptions:
-        """As the kubelet reads it."""
+        """Return the options as a message."""
         return DevicePluginOptions(
             pre_start_required=self.has_prestart, get_preferred_allocation_available=self.has_preference
         )
 
 
 class EncodedList(ListAndWatchResponse):
-    """A list whose bytes are ready; a response to grpclib's codec, which asks for nothing but the bytes."""
+    """A list that is already encoded. The codec of grpclib only needs the bytes."""
 
     def __init__(self, wire: bytes = b"") -> None:
         super().__init__()
         self.wire = wire
 
     def SerializeToString(self) -> bytes:  # noqa: N802  protobuf's name
-        """Return the ready bytes."""
+        """Return the bytes."""
         return self.wire
 
     def __bytes__(self) -> bytes:
@@ -72,9 +72,9 @@ class EncodedList(ListAndWatchResponse):
 
 
 class ListEncoder:
-    """The list of one resource, for all its streams: encoded once a snapshot, and only the devices that changed.
+    """The encoder of one resource, for all its streams. It encodes each list once, and only changed devices.
 
-    encoded: how many devices were encoded so far.
+    encoded_count: number of encoded devices so far.
     """
 
     def __init__(self) -> None:
@@ -85,7 +85,7 @@ class ListEncoder:
         self._message = EncodedList()
 
     def encode(self, device_list: DeviceList) -> EncodedList:
-        """The list that says that snapshot; the same object as before if the kubelet would see no difference."""
+        """Return the encoded list. Return the same object as before if the kubelet would see no difference."""
         if device_list is not self._device_list:
             self._chunks = self._build_chunks(device_list.devices)
             self._devices = device_list.devices
@@ -96,9 +96,9 @@ class ListEncoder:
         return self._message
 
     def _build_chunks(self, devices: Sequence[Device]) -> list[bytes]:
-        """One chunk for each device, taken from those at hand wherever possible.
+        """Return one chunk for each device. Reuse the existing chunks if possible.
 
-        An unchanged device is nearly always the same object in the same place: that is looked at first.
+        An unchanged device is nearly always the same object at the same position, so this is compared first.
         """
         if len(devices) == len(self._devices):
             chunks = list(self._chunks)
@@ -115,7 +115,7 @@ class ListEncoder:
                     self._chunks[n] if _is_equal_for_kubelet(previous_device, device) else self._encode_device(device)
                 )
                 continue
-            if chunks_by_object is None:  # something moved; objects of the last snapshot are alive, so ids are theirs
+            if chunks_by_object is None:  # the last list keeps its objects alive, so their ids are unique
                 chunks_by_object = {
                     id(former): chunk for former, chunk in zip(self._devices, self._chunks, strict=True)
                 }
@@ -123,7 +123,7 @@ class ListEncoder:
         return chunks
 
     def _encode_device(self, device: Device) -> bytes:
-        """The `devices` fields of a list that one device makes, all its shares joined."""
+        """Return the `devices` fields of one device, for all its shares."""
         self.encoded_count += 1
         state = _encode_state(device.health is Health.HEALTHY, device.numa)
         if device.shares is None:
@@ -132,17 +132,17 @@ class ListEncoder:
 
 
 def make_refusal(refusal: GrantRefusedError) -> GRPCError:
-    """A refusal as the kubelet reads it; its text comes out in the status of the pod."""
+    """Return a refusal as a gRPC error. Its text appears in the status of the pod."""
     return GRPCError(_STATUS[refusal.cause], format_error_text(refusal.text))
 
 
 def format_error_text(text: str) -> str:
-    """Text for an error: printable, on one line, cut to its limit."""
+    """Return a printable text on one line, with at most TEXT_LIMIT characters."""
     return shorten(escape(text), TEXT_LIMIT)
 
 
 def _is_equal_for_kubelet(device: Device, other: Device) -> bool:
-    """Whether the kubelet would see no difference between two devices of one id."""
+    """Return whether the kubelet would see no difference between two devices with the same ID."""
     return (
         device.health is other.health
         and device.numa == other.numa
@@ -153,7 +153,7 @@ def _is_equal_for_kubelet(device: Device, other: Device) -> bool:
 
 
 def _encode_entry(id: str, state: bytes) -> bytes:  # noqa: A002  the API's own word
-    """One entry of the `devices` field."""
+    """Return one entry of the `devices` field."""
     raw = id.encode()
     length = encode_varint(len(raw))
     return b"".join((b"\x0a", encode_varint(1 + len(length) + len(raw) + len(state)), b"\x0a", length, raw, state))
@@ -161,7 +161,9 @@ def _encode_entry(id: str, state: bytes) -> bytes:  # noqa: A002  the API's own 
 
 @lru_cache(maxsize=64)
 def _encode_state(healthy: bool, numa: tuple[int, ...]) -> bytes:  # noqa: FBT001  a key of the cache
-    """The `health` and `topology` fields; no node, no topology: "none" is not a node."""
+    """Return the `health` and `topology` fields. Without a NUMA node there is no topology, because "none" is not a
+    node.
+    """
     topology = TopologyInfo(nodes=[NumaNode(id=node) for node in numa]) if numa else None
     health = Health.HEALTHY if healthy else Health.UNHEALTHY
     return bytes(DeviceMessage(health=health.value, topology=topology))

@@ -1,7 +1,7 @@
-"""Writing: what an answer is made of goes out in one piece.
+"""A write buffer: the parts of an answer are sent in one system call.
 
-grpclib writes the headers, the message and the trailers of an answer one by one, and uvloop sends each at once: three
-system calls, and a kubelet that is woken three times.
+grpclib writes the headers, the message and the trailers of an answer one by one, and uvloop sends each at once. These
+would be three system calls, and the kubelet would wake three times.
 """
 
 from __future__ import annotations
@@ -9,13 +9,11 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-SEND_BYTES = (
-    65536  # bytes that do not wait for more: what is over the transport's own limit has to be felt by who writes
-)
+SEND_BYTES = 65536  # bytes that are sent at once, so the limit of the transport still slows down the writer
 
 
 class BufferedTransport:
-    """A transport for grpclib: all that is written in one turn of the event loop is sent when that is over."""
+    """A transport for grpclib. All writes in one turn of the event loop are sent together at its end."""
 
     def __init__(self, transport: asyncio.Transport) -> None:
         self._transport = transport
@@ -26,7 +24,7 @@ class BufferedTransport:
     def write(self, data: bytes) -> None:
         """See `asyncio.WriteTransport`."""
         if self._transport.is_closing():
-            self._transport.write(data)  # which says so, as it likes
+            self._transport.write(data)  # the transport reports the error
             return
         if data and not self._parts:
             self._loop.call_soon(self._send)
@@ -37,7 +35,7 @@ class BufferedTransport:
             self._send()
 
     def close(self) -> None:
-        """Close, when what was written has gone out."""
+        """Close the transport after all written data is sent."""
         self._send()
         self._transport.close()
 
