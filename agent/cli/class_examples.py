@@ -1,4 +1,4 @@
-"""What stands behind a class: the machine in its scenario, and what is good, faulty and left alone there."""
+"""Test scenario of a class as a section of its page: the test host, its devices and the steps."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from agent.config.load import SHIPPED
 
 SCENARIOS = os.path.normpath(os.path.join(SHIPPED, "..", "..", "tests", "scenarios"))
 _TREE_KINDS = {
-    "built": "built by us from the kernel's documented layout",
+    "built": "built from the documented layout of the kernel",
     "recorded": "recorded from a machine",
 }
 _MARKS = {"good": "good, on different NUMA nodes", "faulty": "faulty", "left": "not selected"}
-_UNTRIED_TEXT = "nothing of it so far; all of this holds on that tree alone"
+_UNTRIED_TEXT = "not yet, only on this test host"
 
 
 def format_scenario(name: str) -> list[str]:
-    """The scenario of a class as a section of a page; nothing of a class that has none."""
+    """Return the test scenario of a class as Markdown lines, or an empty list if the class has no scenario."""
     path = os.path.join(SCENARIOS, f"class-{name}.toml")
     try:
         with open(path, "rb") as file:
@@ -28,9 +28,9 @@ def format_scenario(name: str) -> list[str]:
         return []
     fixture = scenario.get("fixture", {})
     tree = str(fixture.get("tree", "built"))
-    lines = [f"[`tests/scenarios/class-{name}.toml`](../../tests/scenarios/class-{name}.toml), a machine that is"]
-    lines += [f"{_TREE_KINDS.get(tree, tree)}. In it:", "", *_format_devices(fixture)]
-    lines += [f"- tried on hardware: {fixture.get('tried', _UNTRIED_TEXT)}", "", "What happens there:", ""]
+    lines = [f"[`tests/scenarios/class-{name}.toml`](../../tests/scenarios/class-{name}.toml) tests the class."]
+    lines += [f"The test host is {_TREE_KINDS.get(tree, tree)}. Its devices:", "", *_format_devices(fixture)]
+    lines += [f"- tried on hardware: {fixture.get('tried', _UNTRIED_TEXT)}", "", "Steps of the scenario:", ""]
     return [
         *lines,
         *(f"{number}. {step['about']}" for number, step in enumerate(scenario["step"], 1) if "about" in step),
@@ -38,7 +38,7 @@ def format_scenario(name: str) -> list[str]:
 
 
 def _format_devices(fixture: Mapping[str, Any]) -> Iterator[str]:
-    """Who is well in it, who is not, and how; who is there and left alone, and by which clause."""
+    """Yield a line for the good, the faulty and the not selected devices, with the fault or the mismatch of each."""
     for mark, words in _MARKS.items():
         marked_devices = fixture.get(mark, ())
         device_texts = (
@@ -49,5 +49,5 @@ def _format_devices(fixture: Mapping[str, Any]) -> Iterator[str]:
         if marked_devices:
             yield f"- {words}: {', '.join(device_texts)}"
     if "without" in fixture:
-        lacking = " and none ".join(words for mark, words in _MARKS.items() if mark not in fixture)
-        yield f"- none {lacking}: {fixture['without']}"
+        lacking = ", ".join(f'"{words}"' for mark, words in _MARKS.items() if mark not in fixture)
+        yield f"- without an example for {lacking}: {fixture['without']}"

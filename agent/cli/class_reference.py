@@ -1,6 +1,6 @@
-"""The shipped device classes as pages, from their files: `python -m agent.cli.class_reference docs` writes them.
+"""Pages of the device classes in the package: `python -m agent.cli.class_reference docs` writes them.
 
-`classes.md` lists all by kind, as `classes/kinds.toml` beside the pages has them; `classes/NAME.md` is one in full.
+`classes.md` lists all classes in the order of `classes/kinds.toml`. `classes/NAME.md` describes one class in full.
 """
 
 from __future__ import annotations
@@ -18,26 +18,31 @@ from agent.config.load import LoadedConfig, load_with_entries
 
 _HEAD = """# Device classes
 
-What comes with device-agent, printed from the classes themselves (`make docs`): each is one TOML file, here in
-`agent/classes`. `device-agent class list --here` shows which find something on a host, `class show
-NAME` one in full, `class show NAME --toml` the file. An entry names a class and says what is different, as
-[configuration](configuration.md) has it; any key of a class may be said anew. For a card that no class serves there is
-[a guide](new-class.md), from `ls /sys` to a class with a test.
+These classes are part of device-agent. `make docs` prints this page and one page per class from the class files. Each
+class is one TOML file in `agent/classes`.
+
+- `device-agent class list --here` shows the classes that find a device on this host.
+- `device-agent class show NAME` shows one class in full.
+- `device-agent class show NAME --toml` shows its file.
+
+An entry names a class and sets only the keys that differ, see [configuration](configuration.md). It can change every
+key of the class. If no class serves your card, read [the guide](new-class.md). It goes from `ls /sys` to a class with a
+test.
 """
 _OTHERS = "Others"
 _SECTIONS = (
-    ("What it looks at", ("takes", "words")),
+    ("Devices", ("takes", "words")),
     ("Name and id", ("name", "id")),
     ("What a container gets", ("gives", "shares")),
     ("Health", ("waits", "health")),
-    ("Hints to the kubelet", ("prefers",)),
+    ("Preferred allocation and NUMA nodes", ("prefers",)),
     ("Options", ("options",)),
-    ("Besides", ("besides",)),
+    ("Other settings", ("besides",)),
 )
 
 
 def build_pages(directory: str) -> dict[str, str]:
-    """The pages, each by its name below the directory where they belong, as Markdown."""
+    """Return the pages as Markdown, by path below directory."""
     loaded = load_with_entries(os.devnull)
     manuals = {name: build_manual(loaded, name) for name in sorted(loaded.library.list_names())}
     with open(os.path.join(directory, "classes", "kinds.toml"), "rb") as file:
@@ -62,10 +67,10 @@ def _format_index(manuals: dict[str, ClassManual], kinds: dict[str, list[str]]) 
 
 
 def _format_page(manual: ClassManual, loaded: LoadedConfig) -> Iterator[str]:
-    """A class in full."""
+    """Yield the lines of the page of a class."""
     yield from (f"# {manual.name}", "", f"{manual.about[:1].upper()}{manual.about[1:]}.")
     used = ", ".join(f"[{name}]({name}.md)" for name in manual.uses)
-    yield f"One of the [device classes](../classes.md){f'; it uses {used}' if used else ''}."
+    yield f"One of the [device classes](../classes.md).{f' It uses {used}.' if used else ''}"
     for title, subjects in _SECTIONS:
         texts = [
             text for section_subject in subjects for subject, text in manual.sections if subject == section_subject
@@ -73,9 +78,9 @@ def _format_page(manual: ClassManual, loaded: LoadedConfig) -> Iterator[str]:
         if texts:
             yield from ("", f"## {title}", "", "```text", *texts, "```")
     if manual.notes:
-        yield from ("", "## Notes and traps", "", *_format_notes(manual.notes))
+        yield from ("", "## Notes", "", *_format_notes(manual.notes))
     yield from ("", "## Example", "", "```toml", *manual.example.splitlines(), "```")
-    yield from ("", "## Read aloud", "", "Each clause with the file and the line where it stands.", "")
+    yield from ("", "## Description", "", "Each clause with its file and line.", "")
     yield from (
         "```text",
         *render_description(describe_class(manual.name, loaded.library.get_class(manual.name))),
@@ -83,7 +88,7 @@ def _format_page(manual: ClassManual, loaded: LoadedConfig) -> Iterator[str]:
     )
     scenario_lines = format_scenario(manual.name)
     if scenario_lines:
-        yield from ("", "## What stands behind it", "", *scenario_lines)
+        yield from ("", "## Test scenario", "", *scenario_lines)
 
 
 def _format_notes(notes: Sequence[tuple[bool, str]]) -> Iterator[str]:
@@ -93,7 +98,7 @@ def _format_notes(notes: Sequence[tuple[bool, str]]) -> Iterator[str]:
 
 
 def main(directory: str) -> None:
-    """Write them, and take away those of classes that are gone."""
+    """Write the pages to directory, and remove the pages of classes that no longer exist."""
     page_texts = build_pages(directory)
     for name in os.listdir(os.path.join(directory, "classes")):
         if name.endswith(".md") and f"classes/{name}" not in page_texts:
