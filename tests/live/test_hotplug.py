@@ -61,6 +61,8 @@ async def test_a_node_made_anew_between_two_looks_is_handed_out_as_it_is_now(rig
     rig.plug("foo0", "bar0")
     async with rig.kubelet, rig.agent() as agent:
         await rig.streaming(FOO, BAR)
+        # An ID that a pod may hold does not pass to other hardware.
+        await rig.until(lambda: not agent.devices_in_use._unconfirmed_count)
         (before,) = agent.registry.get_list(FOO).devices
         rig.unplug("foo0")
         rig.tree.node("/dev/foo0", "c 250:7")
