@@ -1,4 +1,4 @@
-"""Asking the agent that runs on this host, for the commands that do."""
+"""Client functions for commands that send requests to the running agent."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NOT_RUNNING = 3
 
 
 class AgentUnreachable(NamedTuple):
-    """Why no agent answers: the gist, the detail, and the exit code that reports it."""
+    """The reason why no agent answers: the gist, the detail, and the exit code for it."""
 
     gist: str
     detail: str
@@ -25,17 +25,19 @@ class AgentUnreachable(NamedTuple):
 
     @property
     def reason(self) -> str:
-        """The gist with the detail."""
+        """The gist and the detail as one text."""
         return f"{self.gist}: {self.detail}"
 
 
 def ask_agent(
     arguments: argparse.Namespace, request: Mapping[str, Any], *, wait_seconds: float = 0.0, refusal_code: int = 1
 ) -> ControlAnswer | int:
-    """What the agent answers; or, when that is said on standard error, the exit code.
+    """Send a request to the agent and return the answer.
 
-    waiting: so many seconds the agent may let pass before it has something to answer. refused: the exit code where it
-    says why there is no answer.
+    On failure, print the reason to stderr and return the exit code.
+
+    wait_seconds: time in seconds that the agent may wait before it answers. refusal_code: the exit code if the agent
+    answers with an error.
     """
     answer = send_request(find_control_socket(arguments), request, wait_seconds + arguments.timeout)
     if isinstance(answer, AgentUnreachable):
@@ -46,12 +48,12 @@ def ask_agent(
 
 
 def find_control_socket(arguments: argparse.Namespace) -> str:
-    """Where the agent of this configuration listens; of that only agent.toml is read."""
+    """Return the path of the agent's control socket. Reads only agent.toml of the configuration."""
     return read_agent_toml(ConfigFiles(os.path.abspath(arguments.config)), []).paths.control
 
 
 def send_request(path: str, request: Mapping[str, Any], timeout: float) -> ControlAnswer | AgentUnreachable:
-    """What the agent behind a control socket answers, or why none does."""
+    """Send a request to a control socket. Return the answer, or the reason why no agent answers."""
     try:
         return query_agent(path, request, timeout)
     except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError):

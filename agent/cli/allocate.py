@@ -37,17 +37,15 @@ from agent.kubelet.allocate_response import format_allocate_response
 
 OUTPUTS = ("json",)
 FORMS = ("grant", "grpc", "cdi", "podman", "docker", "ctr")
-KUBELET_FORMS = {
-    "grant",
-    "grpc",
-}  # as the kubelet is told; the others are for whoever has no agent that writes CDI specs
+# These forms name the CDI spec that the agent writes. The other forms contain its content.
+KUBELET_FORMS = {"grant", "grpc"}
 REFUSED = 1
 WRONG_COMMAND_LINE = 2
 NO_SUCH_NAME = 4
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `allocate`."""
+    """Add the arguments of `allocate`."""
     parser.add_argument("resource", metavar="RESOURCE", help="the resource, as pods ask for it")
     parser.add_argument(
         "--count", type=_parse_count, metavar="N", help="so many, as preferred, of those that are free (1)"
@@ -59,7 +57,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Look, and print the grant."""
+    """Print the grant that a container would get. Return the exit code."""
     usage_error = _find_usage_error(arguments)
     if usage_error:
         return fail(arguments, usage_error, WRONG_COMMAND_LINE)
@@ -105,7 +103,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _format_hint(ids: Sequence[str], dry_run: DryRun, resource: str) -> str:
-    """Which id may have been meant; empty if none is like it."""
+    """Return a hint with the ID nearest to the first unknown ID, or an empty string."""
     known_ids = [id for device in dry_run.device_lists[resource].devices for id in device.list_ids()]  # noqa: A001
     unknown_id = next((id for id in ids if id not in known_ids), "")  # noqa: A001
     nearest_id = find_nearest(unknown_id, known_ids)
@@ -113,7 +111,7 @@ def _format_hint(ids: Sequence[str], dry_run: DryRun, resource: str) -> str:
 
 
 def _find_usage_error(arguments: argparse.Namespace) -> str:
-    """What is wrong with the command line."""
+    """Return the fault of the command line, or an empty string."""
     if not arguments.dry_run:
         return "only the kubelet allocates: write --dry-run to see what a container would get"
     if arguments.prefer and not arguments.count:
@@ -130,8 +128,10 @@ def _parse_count(text: str) -> int:
 
 
 class _IdPool(NamedTuple):
-    """The ids to choose from. state: what of the resource can be had, which is Healthy or, where an agent can say so,
-    free. many: how many these are. exact: these very ids.
+    """The IDs from which the preview chooses.
+
+    state: "free" if an agent of this host answers with the held IDs, else "Healthy".
+    available_count: the number of IDs in that state. is_exact: the user named exactly these IDs.
     """
 
     ids: tuple[str, ...]
@@ -153,7 +153,7 @@ def _build_pool(dry_run: DryRun, arguments: argparse.Namespace, control: str) ->
 
 
 def _format_output(grant: Grant, form: str, spec: GeneratedSpec | None, *, as_json: bool) -> str | None:
-    """The grant in a form; none if that is the page for people."""
+    """Return the grant in the requested form, or None for the page that people read."""
     if form == "grpc":
         return format_allocate_response(grant)
     if form == "cdi":
@@ -165,7 +165,7 @@ def _format_output(grant: Grant, form: str, spec: GeneratedSpec | None, *, as_js
 
 
 def _format_title(dry_run: DryRun, grant: Grant, pool: _IdPool) -> str:
-    """Which ids, of how many, where they are, and what they were preferred by."""
+    """Return the title: the IDs, their number, the NUMA nodes and the rules of `prefer`."""
     device_list = dry_run.device_lists[grant.resource]
     devices = [match[0] for id in grant.ids if (match := device_list.find_device(id))]  # noqa: A001  the API's own word
     numa_nodes = sorted({node for device in devices for node in device.numa})
@@ -186,7 +186,7 @@ def _format_title(dry_run: DryRun, grant: Grant, pool: _IdPool) -> str:
 
 
 def _describe_rule(rule: PreferRule) -> str:
-    """A rule of `prefer`, as people say it."""
+    """Return a rule of `prefer` as English text."""
     if isinstance(rule, DistanceRule):
         return f"near {rule.links.name if rule.links else PCIE}"
     return {"same": f"same {rule.word}", "order": f"by {rule.word}"}.get(rule.verb, f"{rule.verb} by {rule.word}")

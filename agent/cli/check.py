@@ -30,7 +30,7 @@ SEVERAL_ROOTS = True
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """The flags of `check`."""
+    """Add the flags of `check`."""
     parser.add_argument("--strict", action="store_true", help="take warnings for errors")
     parser.add_argument(
         "--aloud", nargs="*", metavar="NAME", help="read back what resources, classes and entries (file:line) say"
@@ -38,7 +38,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the findings and the verdict."""
+    """Print the findings and the summary. Return the exit code."""
     loaded = load_with_entries(arguments.config)
     configuration = loaded.configuration
     findings = configuration.findings
@@ -75,7 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def print_descriptions(descriptions: Sequence[Description], terminal: Terminal) -> None:
-    """Print readings, an empty line behind each."""
+    """Print descriptions, with an empty line after each description."""
     for description in descriptions:
         title, *lines = read(description, terminal.width)
         print(terminal.style(terminal.make_displayable(title), "bold"))

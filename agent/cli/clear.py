@@ -21,13 +21,13 @@ NO_SUCH_DEVICE = 4
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `clear`."""
+    """Add the arguments of `clear`."""
     parser.add_argument("device", metavar="DEVICE", help="its id, or its place")
     parser.add_argument("check", nargs="?", metavar="CHECK", help="the check; without it all that fail")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Ask, and print what the device is like now."""
+    """Send the request and print the current state of the devices. Return the exit code."""
     request = {"do": "clear", "device": arguments.device, "check": arguments.check}
     answer = ask_agent(arguments, request)
     if isinstance(answer, int):

@@ -98,7 +98,7 @@ end
 @LINES@
 """
 
-# What the argument of a command is a name of, where that can be completed.
+# The kinds of names that the argument of a command can have, if the shell can complete them.
 _NAMES = {
     "scan": ("devices",),
     "explain": ("devices", "resources"),
@@ -111,7 +111,7 @@ _NAMES = {
 
 
 class _Command(NamedTuple):
-    """A command: what it is for, its flags with theirs, and the words that it takes first."""
+    """A command: its purpose, its flags with their help texts, and the fixed words that it accepts as an argument."""
 
     about: str
     flags: Mapping[str, str]
@@ -119,12 +119,12 @@ class _Command(NamedTuple):
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """The shell."""
+    """Add the argument SHELL."""
     parser.add_argument("shell", choices=sorted(SHELLS), metavar="SHELL", help="bash, zsh or fish")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print it."""
+    """Print the completion script. Return the exit code."""
     print(SHELLS[arguments.shell](), end="")
     return 0
 
@@ -135,7 +135,7 @@ def _describe_commands() -> Mapping[str, _Command]:
         parser = main.build_parser(name)
         flags: dict[str, str] = {}
         words: list[str] = []
-        for action in parser._actions:  # noqa: SLF001  argparse has no other way to ask what a parser takes
+        for action in parser._actions:  # noqa: SLF001  argparse has no public list of the arguments of a parser
             if not action.option_strings:
                 words += [str(choice) for choice in action.choices or ()]
             for flag in action.option_strings if action.help != argparse.SUPPRESS else ():
@@ -187,7 +187,7 @@ def _quote(text: str) -> str:
 
 
 def _simplify_help(text: str) -> str:
-    """Help without what a zsh description would end at, and without argparse's own marks."""
+    """Return a help text without the characters that end a zsh description, and with argparse's `%%` as `%`."""
     return text.replace("[", "(").replace("]", ")").replace(":", ",").replace("%%", "%")
 
 

@@ -33,7 +33,7 @@ _COLUMNS = (Column("CLASS"), Column("TAKES", min_width=16), Column("SERVES", min
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `class`."""
+    """Add the arguments of `class`."""
     parser.add_argument("what", metavar="list|show", choices=("list", "show"), help="all of them, or one")
     parser.add_argument("name", nargs="?", metavar="NAME", help="the class to show")
     parser.add_argument("--here", action="store_true", help="list: those that find something here, and who has it")
@@ -45,7 +45,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print a list or one class."""
+    """Print a list of classes or one class. Return the exit code."""
     if usage_error := _find_usage_error(arguments):
         return fail(arguments, usage_error, WRONG_COMMAND_LINE)
     loaded = load_with_entries(arguments.config)
@@ -65,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _find_usage_error(arguments: argparse.Namespace) -> str:
-    """What is wrong with the command line; empty if nothing is."""
+    """Return the fault of the command line, or an empty string."""
     if (arguments.what == "show") != (arguments.name is not None):
         return "it is class list, or class show NAME"
     if arguments.here and arguments.what == "show":
@@ -78,14 +78,17 @@ def _find_usage_error(arguments: argparse.Namespace) -> str:
 
 
 class _HostUse(Struct):
-    """How many host devices a class finds, and which resources have some of them."""
+    """The number of host devices that a class finds, and the names of the resources that take some of them."""
 
     count: int
     takers: tuple[str, ...]
 
 
 def _find_host_use(loaded: LoadedConfig, root: Root) -> dict[str, _HostUse]:
-    """What each class that can serve as it is finds on this host."""
+    """Return the use of each class on this host, by class name.
+
+    Leaves out classes that are not valid without other keys.
+    """
     classes = compile_classes(loaded.library, loaded.library.list_names())
     keys_by_class: dict[str, list[str]] = {spec.class_name: [] for spec in classes if spec.class_name}
     for item in scan_host(root, (), classes, all_sources=False).items:
@@ -139,7 +142,7 @@ def _print_list(
 
 
 def _format_last_cells(manual: ClassManual, host_use: Mapping[str, _HostUse] | None) -> tuple[str, ...]:
-    """The last columns: whose it is, or what it finds."""
+    """Return the last cells of a row: the owner of the class, or the devices that the class finds on this host."""
     if host_use is None:
         return ("yours" if manual.is_local else "",)
     return (str(host_use[manual.name].count), " ".join(host_use[manual.name].takers))

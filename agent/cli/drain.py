@@ -21,14 +21,14 @@ WAITING = (
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `drain`."""
+    """Add the arguments of `drain`."""
     parser.add_argument("device", metavar="DEVICE|RESOURCE", help="what to take out of scheduling")
     parser.add_argument("--reason", metavar="TEXT", default="", help="why; it is shown wherever the device is")
     parser.add_argument("--wait", action="store_true", help="return when no pod holds it any more")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Ask, print what it is like now, and wait."""
+    """Send the request and print the state of the devices. With --wait, return when no pod can hold them."""
     answer = request_device("drain", arguments, reason=arguments.reason)
     if isinstance(answer, int):
         return answer

@@ -1,4 +1,4 @@
-"""What `drain` and `undrain` have in common: how a device is asked about, and how it is said what it is like now."""
+"""Shared code of `drain` and `undrain`: send the request and print the state of the device."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ from agent.core.language.value import Absent
 from agent.host.root import Root
 
 NO_SUCH_DEVICE = 4
-WAIT_SECONDS = 2.0  # between two questions whether pods hold something
-_SHOWN_DEVICES = 10  # devices with a line each
+WAIT_SECONDS = 2.0  # between two requests for the state of the devices
+_SHOWN_DEVICES = 10  # devices that have their own line
 
 
 def request_device(action: str, arguments: argparse.Namespace, **fields: str) -> ControlAnswer | int:
-    """What the agent answers of the device that is named; or, when that is said, the exit code."""
+    """Send a request about the named device and return the answer.
+
+    On failure, print the reason and return the exit code.
+    """
     name = arguments.device
     real_name = Root(arguments.root).resolve(name) if name.startswith("/") else name
     request = {"do": action, "name": name if isinstance(real_name, Absent) else real_name, **fields}
@@ -32,7 +35,7 @@ def request_device(action: str, arguments: argparse.Namespace, **fields: str) ->
 
 
 def print_answer(answer: ControlAnswer, arguments: argparse.Namespace) -> int:
-    """Print it."""
+    """Print the state of the devices in the answer. Return the exit code 0."""
     if is_json(arguments):
         print_json(answer, arguments)
     else:

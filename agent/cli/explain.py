@@ -34,18 +34,18 @@ from agent.host.root import Root
 
 WRONG_COMMAND_LINE = 2
 OUTPUTS = ("json", "jsonl", "name")
-_SHOWN_CLASSES = 8  # classes that are named
+_SHOWN_CLASSES = 8  # classes in the list
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `explain`."""
+    """Add the arguments of `explain`."""
     parser.add_argument("name", nargs="?", metavar="NAME", help="a resource, or a device by any name")
     parser.add_argument("--history", action="store_true", help="the last changes of the device, as the agent saw them")
     parser.add_argument("--watch", action="store_true", help="say it again at each change, until Ctrl-C")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Look, and explain; once, or at each change."""
+    """Print the explanation once, or with --watch after each change. Return the exit code."""
     if arguments.history and arguments.name is None:
         return fail(arguments, "--history is of a device: explain DEVICE --history", WRONG_COMMAND_LINE)
     return run_report(arguments, _print_answer)
@@ -87,9 +87,7 @@ def _explain_device(
     agent_data: AgentData,
 ) -> int:
     name = arguments.name
-    if agent_data.devices and isinstance(
-        find_device(inventory, name), SearchFailure
-    ):  # it is not there, and the agent remembers it
+    if agent_data.devices and isinstance(find_device(inventory, name), SearchFailure):  # an absent device
         if is_json(arguments):
             print_json([*agent_data.devices], arguments)
         elif arguments.output == "name":
@@ -112,7 +110,7 @@ def _explain_device(
 
 
 def _format_device(inventory: HostReport, item: HostReportItem, terminal: Terminal, agent_data: AgentData) -> list[str]:
-    """A device, and the verdict on it."""
+    """Return the lines about one device: its facts, its match result and the hints for other entries."""
     lines = [
         agent_data.format_view(terminal),
         format_title(inventory, item, terminal),
@@ -138,7 +136,7 @@ def _format_resource(inventory: HostReport, spec: ResourceSpec, terminal: Termin
 def _explain_problems(
     arguments: argparse.Namespace, inventory: HostReport, configuration: Configuration, terminal: Terminal
 ) -> int:
-    """Every resource that has nothing, or something that is not Healthy; of the others how many there are."""
+    """Print each resource with a problem, then the number of the other resources. Return the exit code."""
     problem_specs = [spec for spec in configuration.resources if _has_problem(inventory, spec)]
     if is_json(arguments):
         print_json([_build_json(inventory, spec) for spec in problem_specs], arguments)
@@ -159,7 +157,7 @@ def _explain_problems(
 
 
 def _format_no_resources(inventory: HostReport, configuration: Configuration) -> Iterator[str]:
-    """Where no resource is served: why, and where to begin."""
+    """Yield lines with the reason why the agent serves no resource, and with the first step to change this."""
     if not configuration.is_valid:
         yield "no resource is served: what is configured has errors"
         yield "  next         device-agent check   (each of them, with what to write instead)"
@@ -175,7 +173,7 @@ def _format_no_resources(inventory: HostReport, configuration: Configuration) ->
 
 
 def _has_problem(inventory: HostReport, spec: ResourceSpec) -> bool:
-    """Whether it has nothing listed, takes what is not listed, or has something that is not Healthy."""
+    """Return whether the resource has no listed device, an unlisted candidate or a device that is not Healthy."""
     devices = inventory.find_listed_devices(spec)
     candidates = (item for item in inventory.items if item.entry is spec)
     has_unlisted = any(item.unlisted_reason or (item.device is None and spec.slots is None) for item in candidates)
@@ -183,7 +181,7 @@ def _has_problem(inventory: HostReport, spec: ResourceSpec) -> bool:
 
 
 def _build_json(inventory: HostReport, spec: ResourceSpec) -> dict[str, object]:
-    """A resource for programs."""
+    """Return the JSON value of a resource."""
     return {
         "resource": spec.name,
         "file": spec.origin.file,

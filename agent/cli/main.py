@@ -1,9 +1,9 @@
-"""The command line: which commands there are, the flags that all of them know, and the exit codes.
+"""The command line: the list of commands, the common flags and the exit codes.
 
-A command is a module with `add(parser)` and `run(arguments) -> int`, imported when it is asked for. It may have more:
-`DEFAULTS` go over the common ones; `OUTPUTS` are the forms of its answer beside the one for people; `VERBOSE`: there is
-more to say with -v; `QUIET` is false where -q makes no sense; `SEVERAL_ROOTS`: it takes --root more than once. What it
-does not have is refused, never ignored.
+A command is a module with `add(parser)` and `run(arguments) -> int`. It is imported only when a user runs it. The
+module may have more attributes. `DEFAULTS` replace common defaults. `OUTPUTS` are the forms of its answer for programs
+and wide screens. `VERBOSE` means that -v adds lines. `QUIET` is false if -q makes no sense. `SEVERAL_ROOTS` means that
+the command accepts --root several times. A flag that the command does not support is an error. It is never ignored.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ INTERRUPTED = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; its exit code (see CLOSING)."""
+    """Run one command. Return its exit code (see CLOSING)."""
     _open_missing_streams()
     program_parser = argparse.ArgumentParser(
         prog="device-agent", parents=[_build_common_parser()], add_help=False, allow_abbrev=False
@@ -92,7 +92,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return WRONG_COMMAND_LINE
     if name == "run":  # a reload that is asked for before it can be done must not kill
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        gc.disable()  # until it is ready, see there
+        gc.disable()  # until the agent is ready, see run.py
     module, parser = _import_command(name), build_parser(name)
     command_words = ["--help"] if arguments.help else command_words
     command_arguments = argparse.Namespace(
@@ -117,8 +117,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         _discard_output()
         return 0
-    except Exception as error:  # noqa: BLE001  whatever it is, it ends here, with all that is known of it
-        if isinstance(error, OSError) and error.errno == errno.ENOSPC and error.filename is None:  # of a stream
+    except Exception as error:  # noqa: BLE001  the last handler: it prints every unexpected error with its traceback
+        if (
+            isinstance(error, OSError) and error.errno == errno.ENOSPC and error.filename is None
+        ):  # without a file name, the error is of stdout
             _discard_output()
             return fail(command_arguments, "the output cannot be written: no space left on the device", WRITE_FAILED)
         traceback.print_exc()
@@ -127,12 +129,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _discard_output() -> None:
-    """Have what is still to be written to a stream that takes nothing go nowhere, now and at exit."""
+    """Redirect stdout to /dev/null, because a failed stream accepts no more data.
+
+    Unwritten data then goes to /dev/null, also at exit.
+    """
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def build_parser(name: str) -> argparse.ArgumentParser:
-    """What a command takes."""
+    """Return the argument parser of a command."""
     module = _import_command(name)
     parser = argparse.ArgumentParser(
         prog=f"device-agent {name}",
@@ -146,7 +151,7 @@ def build_parser(name: str) -> argparse.ArgumentParser:
 
 
 def _find_usage_error(module: ModuleType, arguments: argparse.Namespace) -> str:
-    """What cannot be had of a command that is asked for it; empty if all can."""
+    """Return the fault of the first flag that the command does not support, or an empty string."""
     missing_root = next((root for root in arguments.root if not os.path.exists(root)), None)
     if missing_root is not None:
         return f"--root {missing_root}: no such directory or file"
@@ -164,7 +169,7 @@ def _find_usage_error(module: ModuleType, arguments: argparse.Namespace) -> str:
 
 
 def _list_outputs(module: ModuleType) -> tuple[str, ...]:
-    """The forms in which a command answers."""
+    """Return the output forms of a command."""
     return ("table", *getattr(module, "OUTPUTS", ()))
 
 
@@ -173,7 +178,7 @@ def _import_command(name: str) -> ModuleType:
 
 
 def _run_command(command: ModuleType, arguments: argparse.Namespace) -> int:
-    """Run a command on this host, a tree, or what is unpacked of a recording."""
+    """Run a command on this host, a directory tree or an unpacked recording. Return its exit code."""
     roots: dict[str, str] = {}
     with ExitStack() as recordings:
         for root in arguments.root:
@@ -195,17 +200,20 @@ def _run_command(command: ModuleType, arguments: argparse.Namespace) -> int:
 
 
 def _open_missing_streams() -> None:
-    """Standard streams that were closed lead to nowhere: else whatever is opened next would stand in their place."""
+    """Open /dev/null for each closed standard stream. Otherwise the next opened file gets the number of that stream."""
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
         continue
     os.close(descriptor)
-    sys.stdin = sys.stdin or open(0, encoding="utf-8", closefd=False)  # noqa: SIM115  for as long as the process is
+    sys.stdin = sys.stdin or open(0, encoding="utf-8", closefd=False)  # noqa: SIM115  open until the process ends
     sys.stdout = sys.stdout or open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
     sys.stderr = sys.stderr or open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
 
 
 def _build_common_parser(module: ModuleType | None = None) -> argparse.ArgumentParser:
-    """The flags that every command knows, before it or after it; of one command help says those that it has."""
+    """Return the parser of the flags that every command accepts, before or after its name.
+
+    The help of one command shows only the flags that the command supports.
+    """
     common = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
     common.add_argument("--config", metavar="DIR", help=f"the configuration's directory (default {CONFIG})")
     common.add_argument("--root", metavar="DIR|FILE", action="append", help="a tree or recording for this host")
@@ -226,7 +234,10 @@ def _build_common_parser(module: ModuleType | None = None) -> argparse.ArgumentP
 
 
 def _parse_seconds(text: str) -> float:
-    """The seconds of a flag."""
+    """Return the seconds of a duration flag.
+
+    Raises argparse.ArgumentTypeError if the text is no duration above zero.
+    """
     seconds = parse_duration(text)
     if not seconds:
         raise argparse.ArgumentTypeError(f"{escape(text)}: write for example 5s")
@@ -245,7 +256,7 @@ _DEFAULTS = {
 
 
 def format_usage() -> str:
-    """What `device-agent` alone prints."""
+    """Return the text that `device-agent` without a command prints."""
     lines = [OPENING]
     group = ""
     for name, (command_group, about) in COMMANDS.items():

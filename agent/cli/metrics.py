@@ -17,14 +17,14 @@ WRITE_FAILED = 1
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `metrics`."""
+    """Add the arguments of `metrics`."""
     parser.add_argument(
         "--textfile", metavar="FILE", help="write them there, for node_exporter (its name ends in .prom)"
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Ask, and print or write."""
+    """Ask the agent, and print the metrics or write them to a file. Return the exit code."""
     answer = ask_agent(arguments, {"do": "metrics"})
     if isinstance(answer, int):
         return answer
@@ -39,7 +39,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _write_file(path: str, text: str) -> None:
-    """Put a file in place: whoever reads it meanwhile reads the old one. Everybody may read it."""
+    """Replace a file in one step, so a concurrent reader gets the whole old file. All users may read the new file.
+
+    Raises OSError if the file cannot be written.
+    """
     directory = os.path.dirname(os.path.abspath(path))
     with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=directory, delete=False) as file:
         try:

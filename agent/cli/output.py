@@ -1,4 +1,4 @@
-"""Saying: answers for programs, on standard output; and on standard error why there is no answer."""
+"""Output of commands: answers for programs on stdout, failures on stderr."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ NO_PERMISSION = 5
 
 
 def is_json(arguments: argparse.Namespace) -> bool:
-    """Whether the answer is for a program."""
+    """Return whether the answer is for a program."""
     return str(arguments.output).startswith("json")
 
 
 def print_json(answer: object, arguments: argparse.Namespace) -> None:
-    """Print an answer for a program: json over several lines, jsonl on one, of a list a line for each member."""
+    """Print an answer for a program.
+
+    `json` prints several lines. `jsonl` prints one line, or for a list one line for each member.
+    """
     if arguments.output == "jsonl":
         for member in answer if isinstance(answer, list) else [answer]:
             print(json.dumps(member))
@@ -27,13 +30,13 @@ def print_json(answer: object, arguments: argparse.Namespace) -> None:
 
 
 def report_file_error(arguments: argparse.Namespace, file: str, error: OSError, code: int) -> int:
-    """Say why a file cannot be had; the exit code, which for want of permission is another."""
+    """Print why a file operation failed. Return `code`, or NO_PERMISSION if the permission is missing."""
     reason = f"{file}: {error.strerror or error}"
     return fail(arguments, reason, NO_PERMISSION if isinstance(error, PermissionError) else code)
 
 
 def fail(arguments: argparse.Namespace, reason: str, code: int) -> int:
-    """Say why there is no answer, to a program as JSON; the exit code, which says what kind of reason it is."""
+    """Print why there is no answer, for programs as JSON. Return `code`, the exit code for this kind of reason."""
     if is_json(arguments):
         print(json.dumps({"error": reason, "exit": code}), file=sys.stderr)
     else:

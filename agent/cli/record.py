@@ -29,13 +29,13 @@ WRITE_FAILED = 1
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `record`."""
+    """Add the arguments of `record`."""
     parser.add_argument("file", metavar="FILE", help="a new file")
     parser.add_argument("--pseudonymise", action="store_true", help="replace what identifies this very machine")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Look at everything, and write it down."""
+    """Read all host devices and write the recording. Return the exit code."""
     if os.path.lexists(arguments.file):
         return fail(arguments, f"{arguments.file} is there already: name a new file", WRITE_FAILED)
     start_time = time.monotonic()

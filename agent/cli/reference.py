@@ -1,4 +1,4 @@
-"""Pages from the tables that check the language: `python -m agent.cli.reference words` or `keys`."""
+"""Reference pages from the tables that check the language: `python -m agent.cli.reference words` or `keys`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _TITLES = {
 
 
 def build_words_page() -> str:
-    """The page, as Markdown."""
+    """Return the page of all words as Markdown."""
     tables = {"every": EVERY, **{kind: scanner.TABLE for kind, scanner in sorted(source_kinds.KINDS.items())}, **TABLES}
     tables = {**{name: tables[name] for name in _TITLES if name in tables}, "host": HOST}
     lines = [
@@ -59,7 +59,7 @@ def build_words_page() -> str:
 
 
 def build_keys_page() -> str:
-    """Every key of the language, as Markdown."""
+    """Return the page of all keys of the language as Markdown."""
     lines = [
         "# Keys",
         "",

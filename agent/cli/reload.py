@@ -26,12 +26,12 @@ _NOTES = {
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """The flags of `reload`."""
+    """Add the flags of `reload`."""
     parser.add_argument("--dry-run", action="store_true", help="say what would change, and change nothing")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Ask, and print what came of it."""
+    """Send the request and print the result. Return the exit code."""
     answer = ask_agent(arguments, {"do": "reload", "dry_run": arguments.dry_run})
     if isinstance(answer, int):
         return answer

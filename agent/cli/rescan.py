@@ -18,12 +18,12 @@ NO_SUCH_SOURCE = 4
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `rescan`."""
+    """Add the arguments of `rescan`."""
     parser.add_argument("source", nargs="?", metavar="SOURCE", help="at what this shows alone")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Ask, and print what changed by it."""
+    """Send the request and print the changes that the rescan found. Return the exit code."""
     answer = ask_agent(arguments, {"do": "rescan", "source": arguments.source}, refusal_code=NO_SUCH_SOURCE)
     if isinstance(answer, int):
         return answer

@@ -35,22 +35,22 @@ from agent.single_instance import AlreadyRunning
 QUIET = False
 FAILED = 1
 DEFECT = 70  # EX_SOFTWARE
-START_SECONDS = 10.0  # after which garbage is collected, ready or not
+START_SECONDS = 10.0  # the first garbage collection comes at the latest then
 _FILE_LIMIT_ERROR = (
     "{most} files may be open at once, and {fewest} are the least it needs: ulimit -n 1024, LimitNOFILE of the unit"
 )
-UNUSABLE = 78  # EX_CONFIG; the unit does not start again for it
+UNUSABLE = 78  # EX_CONFIG; the systemd unit does not restart the agent after this code
 
 log = logging.getLogger("agent")
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """The flags of `run`."""
+    """Add the flags of `run`."""
     parser.add_argument("--state", metavar="DIR", help="where to remember ids (default: agent.toml's paths.state)")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Serve until told to stop."""
+    """Serve until a signal stops the agent. Return the exit code."""
     try:
         return _run_agent(arguments)
     finally:
@@ -86,13 +86,13 @@ async def _serve(
     configuration: Configuration, directory: str, root: Root, state: str, early_signals: list[int]
 ) -> None:
     loop = asyncio.get_running_loop()
-    loop.set_default_executor(DaemonThreads())  # the process ends in its time, whatever a disk does
+    loop.set_default_executor(DaemonThreads())  # a blocked disk read does not delay the end of the process
     agent = Agent(configuration, root, state)
     active_config = ActiveConfig(agent, directory)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, agent.stop)
     loop.add_signal_handler(signal.SIGHUP, active_config.request_reload)
-    if early_signals:  # the files may have been read before it
+    if early_signals:  # the agent may have read the files before the signal
         active_config.request_reload()
     async with asyncio.TaskGroup() as tasks:
         service_tasks = (
@@ -107,10 +107,10 @@ async def _serve(
 
 
 async def _collect_garbage(agent: Agent) -> None:
-    """Collect garbage once the agent is ready and the kubelet has the first lists, or that takes long.
+    """Collect garbage when the agent is ready and the kubelet has the first lists, or after START_SECONDS.
 
-    What is imported and loaded stays: to go through all of it again and again would be a tenth of the start. And what
-    is there then is left out of all later collections.
+    Imported modules and loaded data stay in memory. Repeated collections of them would take a tenth of the start time.
+    After this collection, all existing objects are excluded from later collections.
     """
     with suppress(TimeoutError):
         async with asyncio.timeout(START_SECONDS):
@@ -122,7 +122,7 @@ async def _collect_garbage(agent: Agent) -> None:
 
 
 def log_to_stderr(level: str) -> None:
-    """Log lines to standard error, with the time; where that is the journal, to it with fields and priorities."""
+    """Send log lines to stderr with the time. If stderr is the journal, send fields and priorities instead."""
     logging.addLevelName(NOTICE, "NOTICE")
     handler: logging.Handler = logging.StreamHandler(sys.stderr)
     if is_journal(os.environ, 2):

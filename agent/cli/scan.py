@@ -38,7 +38,7 @@ OUTPUTS = ("wide", "json", "jsonl", "name")
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """The flags of `scan`."""
+    """Add the flags of `scan`."""
     parser.add_argument("device", nargs="?", metavar="DEVICE", help="one device, by any name")
     parser.add_argument(
         "--words", metavar="SOURCE", help="what may be said of a source's devices: pci, tty, '/dev/video*'"
@@ -48,14 +48,14 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Look, and print; once, or at each change."""
+    """Print the host devices once, or with --watch after each change. Return the exit code."""
     if usage_error := _find_usage_error(arguments):
         return fail(arguments, usage_error, WRONG_COMMAND_LINE)
     return run_report(arguments, _print_answer)
 
 
 def _find_usage_error(arguments: argparse.Namespace) -> str:
-    """What is wrong with the command line; empty if nothing is."""
+    """Return the fault of the command line, or an empty string."""
     if arguments.device is not None and arguments.words is not None:
         return "DEVICE or --words SOURCE: one device, or what may be said of many"
     if arguments.all and (arguments.device is not None or arguments.words is not None):
@@ -90,7 +90,7 @@ def _print_answer(arguments: argparse.Namespace, root: Root, configuration: Conf
 
 
 def _print_words(arguments: argparse.Namespace, root: Root, terminal: Terminal) -> int:
-    """Answer about one source."""
+    """Print the words of one source. Return the exit code."""
     name = arguments.words
     try:
         source = parse_source(root, name)
@@ -113,7 +113,7 @@ def _print_words(arguments: argparse.Namespace, root: Root, terminal: Terminal) 
 
 
 def _list_subsystems(root: Root) -> list[str]:
-    """The classes and buses of the kernel."""
+    """Return the names of the kernel's classes and buses."""
     directories = (root.list_names(f"/sys/{place}") for place in ("class", "bus"))
     return [name for names in directories if not isinstance(names, Absent) for name in names]
 
@@ -121,7 +121,7 @@ def _list_subsystems(root: Root) -> list[str]:
 def _print_device(
     arguments: argparse.Namespace, inventory: HostReport, configuration: Configuration, terminal: Terminal
 ) -> int:
-    """Answer about one device."""
+    """Print one device in full. Return the exit code."""
     match = resolve_device(arguments, arguments.device, inventory, configuration)
     if isinstance(match, int):
         return match
@@ -136,7 +136,7 @@ def _print_device(
 
 
 def _format_skipped_paths(inventory: HostReport) -> list[str]:
-    """What configured sources came across and did not take for a device."""
+    """Return a line for each path that matched a configured source and is no device."""
     return [
         f"no device: {make_printable(path.path, None)}: {escape(path.reason)}   (source {source})"
         for source, paths in inventory.skipped_paths.items()

@@ -19,13 +19,13 @@ NO_SUCH = 4
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `schema`."""
+    """Add the arguments of `schema`."""
     parser.add_argument("file", nargs="?", metavar="FILE", help="a file of resources, whose words are known then")
     parser.add_argument("--class", dest="of_class", action="store_true", help="of a device class")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the schema."""
+    """Print the JSON Schema. Return the exit code."""
     if arguments.of_class:
         document = schema.build_class_schema()
     elif arguments.file is None:

@@ -24,9 +24,9 @@ from agent.core.language.safe_text import escape, format_count
 OUTPUTS = ("wide", "json", "jsonl", "name")
 VERBOSE = True
 NO_SUCH_RESOURCE = 4
-PAUSE_SECONDS = 0.25  # between two answers: a storm of changes is not followed one by one
-WATCH_SECONDS = 5.0  # so long the agent waits for a change before it answers all the same: pods come and go unheard
-STALE_SECONDS = 10.0  # what pods hold is as the kubelet said; if that is older, it is said when
+PAUSE_SECONDS = 0.25  # between two answers; many changes in this time become one output
+WATCH_SECONDS = 5.0  # the agent answers after this time without a change, because pods cause none
+STALE_SECONDS = 10.0  # if the kubelet's report of devices in use is older, the table shows its time
 
 _COLUMNS = (
     Column("RESOURCE"),
@@ -39,13 +39,13 @@ _WIDE_COLUMNS = (Column("EXPECTED", right=True), Column("STREAMS", right=True), 
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `status`."""
+    """Add the arguments of `status`."""
     parser.add_argument("resource", nargs="?", metavar="RESOURCE", help="this one alone, with its devices")
     parser.add_argument("--watch", action="store_true", help="say it again at each change")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Ask, and print; once, or until Ctrl-C."""
+    """Print the status once, or with --watch after each change until Ctrl-C. Return the exit code."""
     with_devices = is_json(arguments) or arguments.resource is not None
     request = {"do": "status", "resource": arguments.resource, "devices": None if with_devices else ""}
     answer = ask_agent(arguments, request, refusal_code=NO_SUCH_RESOURCE)
@@ -88,10 +88,10 @@ def format_status(
     fold: bool = False,
     wide: bool = False,
 ) -> list[str]:
-    """A status for people.
+    """Return the lines of a status for people.
 
-    devices: whether each of them has its line. fold: whether resources that
-    wait for one thing are one row. wide: whether more is said of each resource.
+    devices: whether each device has a line. fold: whether resources that wait for the same cause share one row.
+    wide: whether each resource has more columns.
     """
     attention = answer["attention"]
     text_lines = format_agent_summary(answer, terminal)
@@ -108,17 +108,17 @@ def format_status(
 
 
 def format_holders(holders: Sequence[ControlAnswer]) -> str:
-    """The pods that hold something; each once."""
+    """Return the names of the pods that hold a device. Each pod appears once."""
     return escape(", ".join(dict.fromkeys(f"{holder['namespace']}/{holder['pod']}" for holder in holders)))
 
 
 def build_times(answer: ControlAnswer, terminal: Terminal) -> Times:
-    """The times of an answer, as its reader wants them."""
+    """Return the formatter for the times of an answer, in the time zone of the terminal."""
     return Times(answer["time"], utc=terminal.utc)
 
 
 def format_agent_summary(answer: ControlAnswer, terminal: Terminal) -> list[str]:
-    """The first lines: which agent this is, and how things are."""
+    """Return the first lines: the agent, its configuration, the kubelet and the number of Healthy devices."""
     return [*_format_summary_lines(answer, terminal)]
 
 
@@ -126,10 +126,8 @@ def _format_summary_lines(answer: ControlAnswer, terminal: Terminal) -> Iterator
     config, kubelet = answer["config"], answer["kubelet"]
     times = build_times(answer, terminal)
     mark = terminal.style("✖" if answer["attention"] else "●", "red" if answer["attention"] else "")
-    shown_resources, resource_count = (
-        answer["resources"],
-        config.get("resources", len(answer["resources"])),
-    )  # an older agent
+    shown_resources = answer["resources"]
+    resource_count = config.get("resources", len(shown_resources))  # the answer of an older agent has no number
     resources, files = format_count(resource_count, "resource"), format_count(config["files"], "file")
     uptime = format_duration(answer["up_seconds"])
     yield terminal.make_displayable(
@@ -144,9 +142,7 @@ def _format_summary_lines(answer: ControlAnswer, terminal: Terminal) -> Iterator
     healthy = sum(resource["healthy"] for resource in answer["resources"])
     total = healthy + sum(resource["unhealthy"] for resource in answer["resources"])
     last_change = [f"last change {times.format_time(answer['changes'][-1]['time'])}"] if answer["changes"] else []
-    requested_resource = (
-        shown_resources[0] if 0 < len(shown_resources) < resource_count else None
-    )  # the one that was asked for
+    requested_resource = shown_resources[0] if 0 < len(shown_resources) < resource_count else None
     streaming = (
         f"{requested_resource['name']} {requested_resource['state']}"
         if requested_resource
@@ -162,7 +158,7 @@ def _format_summary_lines(answer: ControlAnswer, terminal: Terminal) -> Iterator
 
 
 def format_problems(answer: ControlAnswer, terminal: Terminal) -> Iterator[str]:
-    """What needs a person, each with its next step."""
+    """Yield the lines of all problems, each with its next step."""
     problems = answer["attention"]
     times = build_times(answer, terminal)
     yield f"  {len(problems)} thing{' needs' if len(problems) == 1 else 's need'} a person:"
@@ -219,7 +215,7 @@ def _is_stale(usage_times: Sequence[str], times: Times) -> bool:
 
 
 def _build_row(resources: Sequence[ControlAnswer], times: Times, *, mark: str, wide: bool) -> Row:
-    """A resource; or several that are the same."""
+    """Return the row of one resource, or of several equal resources."""
     resource = resources[0]
     waiting = resource["waiting_for"]
     in_use = [member["in_use"] for member in resources]
@@ -239,7 +235,10 @@ def _build_row(resources: Sequence[ControlAnswer], times: Times, *, mark: str, w
 
 
 def _fold_resources(resources: Sequence[ControlAnswer]) -> list[list[ControlAnswer]]:
-    """The resources; of those that only wait, and all for one thing, the row of the last has all."""
+    """Return the resources in groups, one group for each row.
+
+    Resources that only wait for the same cause form one group. These groups come last.
+    """
     groups: dict[str, list[ControlAnswer]] = {}
     for resource in resources:
         key = resource["waiting_for"] if resource["waiting_for"] and not resource["unhealthy"] else None
@@ -248,7 +247,7 @@ def _fold_resources(resources: Sequence[ControlAnswer]) -> list[list[ControlAnsw
 
 
 def format_device_table(answer: ControlAnswer, resource: ControlAnswer, terminal: Terminal) -> list[str]:
-    """The devices of a resource, worst first."""
+    """Return the lines of a table of the devices of a resource. Unhealthy devices come first."""
     columns = (
         Column("DEVICE"),
         Column("WHERE", drop_order=2),

@@ -1,4 +1,4 @@
-"""Tables: columns of text under their titles, made to fit the width there is. Pure."""
+"""Tables: columns of text with titles, adapted to the available width. Pure."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ GAP = "  "
 
 
 class Column(Struct):
-    """A title and how the column gives way.
+    """The title of a column and the rules for a narrow terminal.
 
-    narrowest: it may be cut down to so many columns; 0 for one that is never cut.
-    leaves: of those that do not fit, the highest leaves first; 0 for one that never does.
+    min_width: the column may shrink to this number of columns. 0 means that it never shrinks.
+    drop_order: if the table is too wide, the column with the highest number is hidden first. 0 means never.
     """
 
     title: str
@@ -25,14 +25,17 @@ class Column(Struct):
 
 
 class Row(Struct):
-    """The cells of one line, printable, one for each column; and how they are meant: bold, dim, red, yellow."""
+    """The printable cells of one line, one for each column, and their style: bold, dim, red or yellow."""
 
     cells: tuple[str, ...]
     style: str = ""
 
 
 def render(titles: Sequence[Column], rows: Sequence[Row], terminal: Terminal) -> list[str]:
-    """The table's lines, its titles first. What must be pasted is never cut, even if the line grows too long."""
+    """Return the lines of the table. The titles come first.
+
+    Columns that people paste are never cut, even if the line is then too long.
+    """
     texts = _build_cells(titles, rows, terminal)
     widths, shown_columns = _measure_columns(titles, texts, terminal)
     end = terminal.make_displayable("…")
@@ -44,7 +47,7 @@ def render(titles: Sequence[Column], rows: Sequence[Row], terminal: Terminal) ->
 
 
 def list_hidden_titles(titles: Sequence[Column], rows: Sequence[Row], terminal: Terminal) -> tuple[str, ...]:
-    """The titles of the columns for which there is no room."""
+    """Return the titles of the columns that do not fit."""
     _, shown_columns = _measure_columns(titles, _build_cells(titles, rows, terminal), terminal)
     return tuple(column.title for index, column in enumerate(titles) if index not in shown_columns)
 
@@ -57,7 +60,7 @@ def _build_cells(titles: Sequence[Column], rows: Sequence[Row], terminal: Termin
 def _measure_columns(
     titles: Sequence[Column], texts: Sequence[tuple[str, ...]], terminal: Terminal
 ) -> tuple[list[int], list[int]]:
-    """How wide each column is, and which of them stay."""
+    """Return the width of each column and the indexes of the visible columns."""
     widths = [max(count_columns(cells[index]) for cells in texts) for index in range(len(titles))]
     if terminal.width is None:
         return widths, list(range(len(titles)))
@@ -65,7 +68,7 @@ def _measure_columns(
 
 
 def _fit_columns(titles: Sequence[Column], widths: list[int], width: int) -> list[int]:
-    """Narrow columns in place; which of them stay."""
+    """Reduce the widths in place and return the indexes of the visible columns."""
     shown_columns = list(range(len(titles)))
     while True:
         excess = sum(widths[index] for index in shown_columns) + len(GAP) * (len(shown_columns) - 1) - width
@@ -90,7 +93,7 @@ def _format_line(
 
 
 def format_grid(cells: Sequence[tuple[str, str]], terminal: Terminal, indent: str) -> list[str]:
-    """Pairs side by side as far as they fit; one pair a line where there is no width."""
+    """Return pairs in as many columns as fit. Without a width, return one pair for each line."""
     if not cells:
         return []
     cells = [(terminal.make_displayable(name), terminal.make_displayable(value)) for name, value in cells]

@@ -1,4 +1,4 @@
-"""Where an answer goes: how wide it may be, whether colours mean something there, which characters can be shown."""
+"""Output terminal: its width, whether it shows colours, and which characters it can show."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _CODES = {"bold": "1", "dim": "2", "red": "31", "yellow": "33"}
 
 
 class Terminal(Struct):
-    """How to show text.
+    """The properties of the output that decide how text is shown.
 
-    width: columns to stay within; None where nothing is a screen: no cut, no fold, one record a line.
-    utc: times are not those of this host.
+    width: number of columns, or None if the output is no screen. Then nothing is cut or folded: one record is one line.
+    utc: show times in UTC, not in the time zone of this host.
     """
 
     width: int | None = None
@@ -30,7 +30,7 @@ class Terminal(Struct):
     def detect(
         cls, stream: TextIO, environ: Mapping[str, str] = os.environ, *, colour: str = "auto", utc: bool = False
     ) -> Terminal:
-        """The one behind a stream; `colour` is auto, always or never."""
+        """Return the terminal of a stream. `colour` is auto, always or never."""
         screen = stream.isatty()
         dumb = bool(environ.get("NO_COLOR")) or environ.get("TERM") == "dumb"
         return cls(
@@ -41,17 +41,20 @@ class Terminal(Struct):
         )
 
     def make_displayable(self, text: str) -> str:
-        """The text with the characters that can be shown here."""
+        """Return the text with replacements for the characters that the terminal cannot show."""
         return text if self.unicode else text.translate(_PLAIN)
 
     def style(self, text: str, style: str) -> str:
-        """The text in one of bold, dim, red, yellow, where that can be seen; with any other style as it is."""
+        """Return the text in bold, dim, red or yellow.
+
+        The text is unchanged if the terminal shows no colours, or with another style.
+        """
         code = _CODES.get(style)
         return f"\033[{code}m{text}\033[0m" if self.colour and code and text else text
 
 
 def cut(text: str, width: int, end: str = "…") -> str:
-    """The text in at most `width` columns, `end` behind it if something is left out."""
+    """Return the text in at most `width` columns. Add `end` if something is cut off."""
     if count_columns(text) <= width:
         return text
     available_width = width - count_columns(end)
@@ -64,6 +67,6 @@ def cut(text: str, width: int, end: str = "…") -> str:
 
 
 def pad(text: str, width: int, *, right: bool = False) -> str:
-    """The text with spaces to that width, in front of it if it stands right."""
+    """Return the text filled with spaces to `width` columns. With `right`, the spaces come first."""
     space = " " * max(0, width - count_columns(text))
     return space + text if right else text + space

@@ -1,4 +1,4 @@
-"""Times and ages, as people read them: `03:07:12` today, `Mon 11:02` this week, `2027-03-04` before. Pure."""
+"""Times and ages for people: `03:07:12` today, `Mon 11:02` this week, `2027-03-04` for older times. Pure."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ _UNITS = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
 
 
 class Times:
-    """Says moments as they look now, to a reader who is where this host is, or in UTC."""
+    """A formatter of times relative to the current time, in the time zone of this host or in UTC."""
 
     def __init__(self, current_time: str, *, utc: bool = False) -> None:
-        """`now` is as the agent writes it, like all that is asked for."""
+        """Set the current time, as the agent writes it. All times that the methods take have the same format."""
         self._zone = UTC if utc else None
         self._current_time = self._parse(current_time)
 
     def format_time(self, stamp: str) -> str:
-        """A moment, as shortly as it can be said."""
+        """Return a time in its shortest form."""
         return format_time(self._parse(stamp), self._current_time)
 
     def format_since(self, stamp: str | None) -> str:
-        """`HH:MM:SS (11 min)`; a question mark where it is not known."""
+        """Return `HH:MM:SS (11 min)`, or a question mark if the time is not known."""
         return "?" if stamp is None else f"{self.format_time(stamp)} ({self.format_age(stamp)})"
 
     def format_age(self, stamp: str) -> str:
-        """How long ago that was."""
+        """Return the age of a time as text."""
         return format_duration(self.measure_age(stamp))
 
     def measure_age(self, stamp: str) -> float:
-        """How long ago that was, in seconds."""
+        """Return the age of a time in seconds."""
         return (self._current_time - self._parse(stamp)).total_seconds()
 
     def _parse(self, stamp: str) -> datetime:
@@ -36,7 +36,7 @@ class Times:
 
 
 def format_time(time: datetime, current_time: datetime) -> str:
-    """A moment, as shortly as it can be said now; with its Z where it is UTC by choice."""
+    """Return a time in its shortest form relative to the current time. Add Z if the user chose UTC."""
     mark = "Z" if time.tzinfo is UTC else ""
     if time.date() == current_time.date():
         return time.strftime("%H:%M:%S") + mark
@@ -46,7 +46,7 @@ def format_time(time: datetime, current_time: datetime) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """How long, in two units at most."""
+    """Return a duration in at most two units. The argument is in seconds."""
     remainder = max(0, int(seconds))
     parts = []
     for unit, size in _UNITS:

@@ -27,17 +27,17 @@ from agent.core.struct import replace
 
 QUIET = False
 NO_TERMINAL = 2
-REFRESH_SECONDS = 1.0  # between two pictures
+REFRESH_SECONDS = 1.0  # between two refreshes
 ANSWER_SECONDS = 5.0
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """No arguments."""
+    """Add no arguments."""
     del parser
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Ask and paint, until q."""
+    """Show the status until the user presses q. Return the exit code."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return fail(arguments, "this is no terminal; device-agent status says the same once", NO_TERMINAL)
     answer = ask_agent(arguments, {"do": "status", "devices": ""})
@@ -63,14 +63,17 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _paint(lines: Sequence[str]) -> None:
-    """Line over line: nothing flickers. What is too long the terminal cuts, for it does not wrap here."""
+    """Write each line over the old line, so that the screen does not flicker.
+
+    The terminal cuts long lines, because wrapping is off.
+    """
     screen_text = "\r\n".join(f"{line}\033[K" for line in lines)
     sys.stdout.write(f"\033[H{screen_text}\033[J")
     sys.stdout.flush()
 
 
 def _read_key() -> bytes | None:
-    """The next key, if one comes before it is time for another picture."""
+    """Return the next key, or None if no key comes before the next refresh."""
     if not select.select([sys.stdin], [], [], REFRESH_SECONDS)[0]:
         return None
     return os.read(sys.stdin.fileno(), 8) or b"q"
@@ -78,7 +81,7 @@ def _read_key() -> bytes | None:
 
 @contextmanager
 def _open_screen() -> Iterator[None]:
-    """The terminal's other screen, with keys as they come; everything as before at the end."""
+    """Switch to the alternate screen and read keys without line buffering. Restore the terminal at the end."""
     keyboard = sys.stdin.fileno()
     previous_settings = termios.tcgetattr(keyboard)
     try:

@@ -1,4 +1,4 @@
-"""The picture that `top` paints: what is chosen in it, what a key does to that, and its lines. Pure."""
+"""The screen of `top`: the view that the user chooses, the effect of each key, and the lines of the screen. Pure."""
 
 from __future__ import annotations
 
@@ -23,16 +23,17 @@ HELP_LINES = (
     "q          end",
     "It asks the agent each second, and changes nothing. Why something is off: device-agent explain NAME",
 )
-_BAR_CELLS = 10  # of a bar
-_SHOWN_CHANGES = 3  # that are shown
-_CHANGES_MIN_HEIGHT = 24  # lines; with fewer there are no last changes
+_BAR_CELLS = 10  # width of a bar
+_SHOWN_CHANGES = 3  # number of last changes on the screen
+_CHANGES_MIN_HEIGHT = 24  # lines; a lower screen shows no last changes
 _UP_KEYS, _DOWN_KEYS = (b"\x1b[A", b"\x1bOA", b"k"), (b"\x1b[B", b"\x1bOB", b"j")
 
 
 class TopView(Struct):
-    """What a person wants to see.
+    """The choices of the user.
 
-    chosen: the resource that is pointed at. only: text that names have. typing: keys are that text.
+    chosen_resource: the marked resource. name_filter: text that the shown resource names contain. is_typing: keys are
+    characters of that text.
     """
 
     chosen_resource: str = ""
@@ -45,7 +46,7 @@ class TopView(Struct):
 
 
 def apply_key(view: TopView, key: bytes, answer: ControlAnswer) -> TopView | None:
-    """The view after a key; none if it was to end."""
+    """Return the view after a key, or None if the key ends the program."""
     if view.is_typing:
         return _apply_typed_key(view, key)
     if key in END_KEYS:
@@ -89,7 +90,7 @@ def _apply_typed_key(view: TopView, key: bytes) -> TopView | None:
 
 
 def select_resources(answer: ControlAnswer, view: TopView) -> list[ControlAnswer]:
-    """The resources that are wanted, in their order."""
+    """Return the resources that pass the filters of the view, in the chosen order."""
     selected = [
         resource
         for resource in answer["resources"]
@@ -104,9 +105,9 @@ def select_resources(answer: ControlAnswer, view: TopView) -> list[ControlAnswer
 
 
 def format_screen(answer: ControlAnswer, view: TopView, failure: str, terminal: Terminal, height: int) -> list[str]:
-    """What is on a screen of that height.
+    """Return the lines of a screen with `height` lines.
 
-    gone: why the agent does not answer any more; empty if it does.
+    failure: the reason why the agent does not answer, or an empty string if it answers.
     """
     lines = [terminal.style(escape(f"not of now: {failure}"), "red")] if failure else []
     lines += [_fit_line(line, terminal) for line in format_agent_summary(answer, terminal)]
@@ -129,7 +130,7 @@ def format_screen(answer: ControlAnswer, view: TopView, failure: str, terminal: 
 
 
 def _format_problems(answer: ControlAnswer, terminal: Terminal, max_lines: int) -> list[str]:
-    """What needs a person, a line each."""
+    """Return one line for each problem."""
     problems = answer["attention"]
     times = build_times(answer, terminal)
     lines = []
@@ -146,7 +147,7 @@ def _format_problems(answer: ControlAnswer, terminal: Terminal, max_lines: int) 
 
 
 def _format_body(answer: ControlAnswer, view: TopView, terminal: Terminal, available_rows: int) -> list[str]:
-    """The resources, as many as fit around the one that is chosen, and below them its devices."""
+    """Return the rows of the resources around the chosen one. Below them add the devices of the chosen resource."""
     selected = select_resources(answer, view)
     names = [resource["name"] for resource in selected]
     index = names.index(view.chosen_resource) if view.chosen_resource in names else 0
@@ -190,14 +191,14 @@ def _format_table(
 
 
 def _format_bar(part: int, whole: int) -> str:
-    """How much of it; empty and full are only what is nothing and all."""
+    """Return a bar of part in whole. An empty bar means exactly zero, a full bar means all."""
     partial = max(1, min(_BAR_CELLS - 1, part * _BAR_CELLS // max(1, whole)))
     full_cells = 0 if not part else _BAR_CELLS if part >= whole else partial
     return "█" * full_cells + "░" * (_BAR_CELLS - full_cells)
 
 
 def _format_changes(answer: ControlAnswer, terminal: Terminal) -> list[str]:
-    """What changed last, newest first."""
+    """Return lines with the last changes. The newest change comes first."""
     times = build_times(answer, terminal)
     lines = []
     for change in reversed(answer["changes"][-_SHOWN_CHANGES:]):

@@ -16,12 +16,12 @@ OUTPUTS = ("json", "jsonl")
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `undrain`."""
+    """Add the arguments of `undrain`."""
     parser.add_argument("device", metavar="DEVICE|RESOURCE", help="what to give back")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Ask, and print what it is like now."""
+    """Send the request and print the current state of the devices. Return the exit code."""
     answer = request_device("undrain", arguments)
     if isinstance(answer, int):
         return answer

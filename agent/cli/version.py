@@ -9,12 +9,12 @@ from agent import __version__
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """No arguments."""
+    """Add no arguments."""
     del parser
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print it."""
+    """Print the version. Return the exit code."""
     del arguments
     print(
         f"device-agent {__version__} (Python {platform.python_version()}, {platform.release()}, {platform.machine()})"

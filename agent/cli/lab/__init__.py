@@ -32,13 +32,13 @@ DEFAULTS = {"config": ""}  # that of this machine's agent is tried only when it 
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """The flags of `lab`."""
+    """Add the flags of `lab`."""
     parser.add_argument("--demo", action="store_true", help="six steps that show what it does, and end")
     parser.add_argument("--write", metavar="DIR", help="write the configuration made for this machine there, and end")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Open the lab, or show the demo."""
+    """Open the lab, show the demo or write the configuration. Return the exit code."""
     root = Root(arguments.root)
     if arguments.write:
         return _write_configuration(root, arguments.write)

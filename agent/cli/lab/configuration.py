@@ -1,4 +1,4 @@
-"""A configuration for this machine: a few lines of TOML for each thing that is there and that pods could use."""
+"""A configuration for this machine: a few lines of TOML for each device that exists here and that pods can use."""
 
 from __future__ import annotations
 
@@ -15,19 +15,22 @@ from agent.scanners.subsystem_listing import get_list_paths
 PTY = "lab.example/pty"
 PTY_ID = "pty"
 _, _FUNCTIONS = get_list_paths("pci")
-# PCI base classes, the most telling first: one that is there becomes a resource.
+# PCI base classes, the most useful first. The first class that exists here becomes a resource.
 _PCI_CLASSES = {"03": "display", "12": "accelerator", "02": "network", "01": "storage", "00": "function"}
 
 
 class LabEntry(Struct):
-    """One resource, as a person would write it."""
+    """One entry, written as a user would write it."""
 
     name: str
     toml: str
 
 
 def build_entries(root: Root) -> Iterator[LabEntry]:
-    """What this machine has, best first; always something, since /dev/null is everywhere."""
+    """Yield entries for the devices of this machine, the best first.
+
+    There is always an entry, because /dev/null exists everywhere.
+    """
     for name in ("fuse", "kvm"):
         if isinstance(root.find_node(f"/dev/{name}"), DeviceNode):
             yield _build_entry(name, f'class    = "{name}"', "replicas = 10")
@@ -47,7 +50,7 @@ def build_entries(root: Root) -> Iterator[LabEntry]:
 
 
 def build_pty_entry(path: str) -> LabEntry:
-    """The lab's own terminal."""
+    """Return the entry for the lab's own terminal."""
     pattern = "/".join(escape_glob(part) for part in path.split("/"))
     return _build_entry(
         "pty",
@@ -58,7 +61,7 @@ def build_pty_entry(path: str) -> LabEntry:
 
 
 def write_entries(directory: str, name: str, entries: list[LabEntry]) -> None:
-    """Put entries into a file of a configuration directory."""
+    """Write entries to a file of a configuration directory. Raises OSError."""
     os.makedirs(f"{directory}/resources.d", exist_ok=True)
     with open(f"{directory}/resources.d/{name}", "w", encoding="utf-8") as file:
         file.write("\n".join(entry.toml for entry in entries))

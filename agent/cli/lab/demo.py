@@ -1,4 +1,4 @@
-"""The demonstration: six steps on this machine's own devices. Each says what it did and checks that it is so."""
+"""The demo: six steps with the devices of this machine. Each step prints its result and checks it."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from agent.kubelet.simulated.errors import KubeletCrashed, KubeletStopped, PodRe
 WIDTH = 80
 FAILED = 1
 _CLOCK_FORMAT = "%H:%M:%S"
-UNPLUG_SECONDS = 1.0  # seconds that the terminal stays unplugged, as a cable would
+UNPLUG_SECONDS = 1.0  # seconds that the terminal stays unplugged, like a cable
 
 
 class DemoStepError(Exception):
-    """A step that did not go as it should."""
+    """A demo step with an unexpected result: the expected and the actual result."""
 
     def __init__(self, expected: str, actual: str) -> None:
         super().__init__(f"expected {expected}, saw {actual}")
@@ -33,7 +33,7 @@ class DemoStepError(Exception):
 
 
 class Demo:
-    """The six steps over one lab."""
+    """The six steps of the demo in one lab."""
 
     def __init__(self, lab: Lab, terminal: Terminal, print_line: Callable[[str], None]) -> None:
         self._lab = lab
@@ -41,7 +41,7 @@ class Demo:
         self._print_line = print_line
 
     async def run(self) -> int:
-        """Go through the steps; 0 if all are as they should be."""
+        """Run all steps. Return the exit code: 0 if every step succeeds, else FAILED."""
         self._print_line("A simulated kubelet in a private directory; the devices are this machine's own.")
         self._print_line("Nothing on the machine is changed.")
         steps: tuple[tuple[str, str, Callable[[], AsyncIterator[str]]], ...] = (
@@ -66,7 +66,7 @@ class Demo:
         return FAILED if failure_count else 0
 
     async def _run_step(self, step: Callable[[], AsyncIterator[str]]) -> bool:
-        """Whether a step went as it should; its lines are said as they come."""
+        """Run a step and print its lines immediately. Return whether the step succeeds."""
         try:
             async for line in step():
                 self._print_line(f"    {line}")
@@ -180,7 +180,7 @@ class Demo:
         yield f"with the same {format_count(sum(map(len, previous_ids.values())), 'id')}: nothing lost"
 
     def _choose_resource(self) -> str:
-        """The resource whose grant says most: the first that gives a node."""
+        """Return the name of the first resource that gives a device node, because its grant shows most."""
         specs = self._lab.configuration.resources
         return next((spec.name for spec in specs if spec.nodes), specs[0].name if specs else "")
 
@@ -203,7 +203,7 @@ def _format_title(number: int, title: str, command: str) -> str:
 
 
 def _describe_devices(inventory: HostReport) -> Iterator[str]:
-    """What is here, in a few words."""
+    """Yield short texts that describe the devices of this machine."""
     for path in ("/dev/kvm", "/dev/fuse", "/dev/net/tun", "/dev/vhost-net", "/dev/dri/renderD128"):
         if any(item.host.name == path for item in inventory.items):
             yield path
@@ -228,18 +228,18 @@ def _format_share_count(lab: Lab, resource: str) -> str:
 
 
 def _list_kubelet_ids(lab: Lab) -> dict[str, frozenset[str]]:
-    """The ids that the kubelet has, by resource."""
+    """Return the device IDs that the kubelet has, by resource."""
     return {name: lab.kubelet.healthy(name) | lab.kubelet.unhealthy(name) for name in lab.resource_names}
 
 
 def _format_clock(monotonic_time: float) -> str:
-    """A moment of the monotonic clock as the time of day."""
+    """Return a reading of the monotonic clock, in seconds, as the time of day."""
     wall_time = time.time() - time.monotonic() + monotonic_time
     return f"{time.strftime(_CLOCK_FORMAT, time.localtime(wall_time))}.{int(wall_time * 1000) % 1000:03}"
 
 
 def _wrap(parts: Iterator[str] | list[str]) -> Iterator[str]:
-    """Parts side by side, in lines that with their indent stay within the width."""
+    """Yield lines of parts, two spaces between them. With their indent the lines fit into WIDTH columns."""
     line = ""
     for part in parts:
         if line and len(line) + 2 + len(part) > WIDTH - 4:

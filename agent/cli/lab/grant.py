@@ -1,4 +1,4 @@
-"""What a container would get, as text: nodes with their numbers, mounts, CDI devices, variables, annotations. Pure."""
+"""A grant of the lab as text: nodes with their numbers, mounts, CDI devices, variables, annotations. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agent.kubelet.simulated.container_options import ContainerOptions
 
 
 def format_grant_options(options: ContainerOptions, find_node: Callable[[str], DeviceNode | Absent]) -> list[str]:
-    """A line for each thing; `node` says what stands at a path of the host."""
+    """Return one line for each part of a grant. `find_node` returns the device node at a path of the host."""
     lines: list[tuple[str, str, str]] = []
     for container, (host, permissions) in options.devices.items():
         device_node = find_node(host)

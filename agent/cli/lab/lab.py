@@ -1,4 +1,4 @@
-"""The lab: an agent and a simulated kubelet in one process, and what people do with them."""
+"""The lab: an agent and a simulated kubelet in one process, with operations for the user."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from agent.kubelet.simulated.container_options import ContainerOptions
 from agent.kubelet.simulated.events import KubeletEvent
 from agent.kubelet.simulated.kubelet import Kubelet
 
-DEADLINE = 10.0  # seconds within which anything here has to happen
+DEADLINE = 10.0  # maximum seconds for each operation of the lab
 
 
 class LabPod(Struct):
-    """A pod of the lab's with its one container, and what that got."""
+    """A pod of the lab with one container, and the container options that this container got."""
 
     name: str
     resource: str
@@ -33,12 +33,13 @@ class LabPod(Struct):
 
 
 class Lab:
-    """Both sides, running. `user` is the directory of a person's own configuration, empty without one.
+    """A running agent with its simulated kubelet.
 
     Attributes:
-        entries: what the lab configured by itself.
-        terminal: the lab's own device; None where there can be none, and `without` says why.
-        pods: what was granted, by pod.
+        user_directory: the directory of the user's own configuration, or an empty string.
+        entries: the entries that the lab wrote.
+        terminal: the lab's own device, or None if the lab has none. `no_terminal_reason` then has the reason.
+        pods: the pods with a grant, by name.
     """
 
     def __init__(
@@ -65,7 +66,10 @@ class Lab:
         self.agent = Agent(self.configuration, root, directories.state, runs_programs=False)
 
     def load(self) -> Configuration:
-        """The configuration as its files are now: a person's, if there is one, and the lab's own entries."""
+        """Return the configuration from the current files.
+
+        It has the user's resources, if there are any, and the entries of the lab with other names.
+        """
         lab_config = load(self.directories.configuration)
         user_config = load(self.user_directory) if self.user_directory else lab_config
         user_names = {spec.name for spec in user_config.resources}
@@ -77,33 +81,36 @@ class Lab:
 
     @property
     def resource_names(self) -> tuple[str, ...]:
-        """The resources that are served."""
+        """The names of the resources that the agent serves."""
         return tuple(self.agent.status.resources)
 
     def get_list(self, resource: str) -> DeviceList:
-        """What the agent lists of a resource."""
+        """Return the agent's device list of a resource."""
         return self.agent.registry.get_list(resource)
 
     def get_phase(self, resource: str) -> Phase:
-        """Where a resource stands."""
+        """Return the registration phase of a resource."""
         state = self.agent.status.resources.get(resource)
         return state.phase if state else Phase.WAITING
 
     def is_listed(self) -> bool:
-        """Whether the kubelet has of every resource what the agent lists now, and the agent knows that it has."""
+        """Return whether the kubelet has the current list of every resource.
+
+        Also requires that every resource is streaming, so the agent knows that its list arrived.
+        """
         return all(
             self.has_list(resource) and self.get_phase(resource) is Phase.STREAMING for resource in self.resource_names
         )
 
     def measure_listing_time(self) -> float:
-        """The milliseconds from the kubelet's socket to the last resource's list, of the kubelet that is running."""
+        """Return the milliseconds from the running kubelet's socket to the list of the last resource."""
         events = self.kubelet.events
         return (
             max(events.select("list", name)[-1].at for name in self.resource_names) - events.select("listening")[-1].at
         ) * 1000
 
     def has_list(self, resource: str) -> bool:
-        """Whether the kubelet has what the agent lists of a resource."""
+        """Return whether the kubelet has the agent's current list of a resource."""
         device_list = self.get_list(resource)
         healthy_ids = frozenset(
             device_id for device in device_list.devices if not device.reason for device_id in device.list_ids()
@@ -114,20 +121,20 @@ class Lab:
         return kubelet.streams(resource) == 1 and kubelet_ids == (healthy_ids, all_ids)
 
     async def wait_for_kubelet(self) -> None:
-        """Return when the kubelet has everything as it is now.
+        """Wait until the kubelet has all current lists.
 
         Raises:
-            TimeoutError: it has not within the deadline.
+            TimeoutError: the kubelet does not have them within the deadline.
         """
         await self.agent.tracker.looked()
         if self.kubelet.running:
             await self.kubelet.until(self.is_listed, DEADLINE)
 
     async def allocate(self, resource: str, count: int) -> LabPod:
-        """A pod with one container that asks for so many.
+        """Start a pod with one container that requests `count` devices. Return the pod.
 
         Raises:
-            PodRefused, KubeletStopped, KubeletCrashed: as the kubelet says.
+            PodRefused, KubeletStopped, KubeletCrashed: the kubelet did not start the pod.
         """
         numbers = {int(name[1:]) for name in self.kubelet.pods}
         name = f"p{next(number for number in range(1, len(numbers) + 2) if number not in numbers)}"
@@ -148,15 +155,16 @@ class Lab:
         return LabPod(name, resource, ids, options)
 
     def release(self, pod: str) -> None:
-        """The pod ends."""
+        """End a pod."""
         self.pods.pop(pod, None)
         self.kubelet.remove_pod(pod)
 
     async def replug(self, *, plugged: bool) -> float:
-        """Plug the lab's own terminal in, or unplug it; the milliseconds until the kubelet had that.
+        """Plug the lab's own terminal in, or unplug it. Return the milliseconds until the kubelet has the change.
 
         Raises:
-            TimeoutError: the kubelet has not within the deadline. OSError: there is no terminal to be had.
+            TimeoutError: the kubelet does not have the change within the deadline.
+            OSError: the lab has no terminal.
         """
         if self.terminal is None:
             raise OSError(self.no_terminal_reason)
@@ -189,7 +197,7 @@ class Lab:
             return None
 
     def _configure(self) -> None:
-        """Write the lab's entries and load everything."""
+        """Write the entries of the lab and load the configuration."""
         if not self.user_directory:
             self.entries += lab_configuration.build_entries(self.root)
             lab_configuration.write_entries(self.directories.configuration, "10-host.toml", self.entries)
@@ -202,7 +210,10 @@ class Lab:
 
 @asynccontextmanager
 async def run_lab(lab: Lab) -> AsyncIterator[Lab]:
-    """The agent serving, no kubelet yet; both are ended when this is left. A defect of the agent ends all of it."""
+    """Run the agent without a kubelet until it serves all resources, then yield.
+
+    At the end, stop the agent and the kubelet. A defect of the agent ends the lab.
+    """
     async with asyncio.TaskGroup() as tasks:
         agent = tasks.create_task(lab.agent.run(), name="agent")
         try:

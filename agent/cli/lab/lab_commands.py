@@ -1,4 +1,4 @@
-"""The words of the lab: what a person can type, and what is done and said then."""
+"""The commands of the lab: what a user can type, and the answer to each line."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from agent.kubelet.simulated.errors import KubeletCrashed, KubeletStopped, PodRe
 
 
 class LabCommandError(Exception):
-    """A line that cannot be done, and why."""
+    """A failed line of input, with the reason."""
 
 
 class LabCommand(Struct):
-    """One word: what may follow it, what it does, and the doing."""
+    """One command: its arguments, its help text and the coroutine that runs it."""
 
     arguments: str
     about: str
@@ -32,7 +32,7 @@ class LabCommand(Struct):
 
 
 class LabCommands:
-    """The words over one lab; device_id answers with lines."""
+    """The commands of one lab. Each command returns lines of text."""
 
     def __init__(self, lab: Lab, terminal: Terminal) -> None:
         self._lab = lab
@@ -55,10 +55,10 @@ class LabCommands:
         }
 
     async def run_line(self, line: str) -> list[str]:
-        """Do what a line says; its answer.
+        """Run one line of input. Return the lines of the answer.
 
         Raises:
-            Wrong: it cannot be done.
+            LabCommandError: the command failed.
         """
         name, *command_arguments = line.split()
         command = self.commands.get(name)
@@ -80,7 +80,7 @@ class LabCommands:
             raise LabCommandError(escape(str(error).partition("\n")[0] or type(error).__name__)) from error
 
     def list_next_words(self, line_start: str) -> Sequence[str]:
-        """What may come after a beginning of a line."""
+        """Return the possible next words after the start of a line."""
         match line_start.split():
             case []:
                 return tuple(self.commands)

@@ -1,4 +1,4 @@
-"""The lab's private directories: the kubelet's, the state, the configuration. Nothing outside of them is touched."""
+"""The private directories of the lab: for the kubelet, the state and the configuration. The lab writes only there."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ from contextlib import contextmanager
 from agent.config.settings import SOCKET_NAME_LENGTH, SOCKET_PATH_LIMIT, Settings
 from agent.core.struct import Struct, replace
 
-_MAX_PARENT_LENGTH = (
-    SOCKET_PATH_LIMIT - SOCKET_NAME_LENGTH - len("/da-4194304-12345678/registry/")
-)  # bytes of the directory above ours
-_SHM = "/dev/shm"  # noqa: S108  nodes are looked for below /dev only, and this is where a person may write there
+# Maximum bytes of the parent directory's path, so that the paths of all sockets below it are short enough.
+_MAX_PARENT_LENGTH = SOCKET_PATH_LIMIT - SOCKET_NAME_LENGTH - len("/da-4194304-12345678/registry/")
+_SHM = "/dev/shm"  # noqa: S108  the agent finds nodes only below /dev, and every user may write here
 
 
 class LabDirectories(Struct):
-    """Where everything of one lab is.
+    """The directories of one lab.
 
-    links: a directory below /dev for links to the lab's own nodes; empty where none can be made.
+    links: a directory below /dev for links to the lab's own nodes, or an empty string if none can be created.
     """
 
     top: str
@@ -28,31 +27,31 @@ class LabDirectories(Struct):
 
     @property
     def kubelet(self) -> str:
-        """The simulated kubelet's directory for plugins."""
+        """The plugin directory of the simulated kubelet."""
         return f"{self.top}/plugins"
 
     @property
     def watcher(self) -> str:
-        """Its plugin watcher's directory."""
+        """The directory of the kubelet's plugin watcher."""
         return f"{self.top}/registry"
 
     @property
     def pod_resources(self) -> str:
-        """The directory of its PodResources socket."""
+        """The directory of the kubelet's PodResources socket."""
         return f"{self.top}/pods"
 
     @property
     def state(self) -> str:
-        """The agent's state."""
+        """The state directory of the agent."""
         return f"{self.top}/state"
 
     @property
     def configuration(self) -> str:
-        """The configuration made for this machine."""
+        """The directory of the configuration for this machine."""
         return f"{self.top}/etc"
 
     def override_settings(self, base: Settings) -> Settings:
-        """Settings with every path that is written to, or met the kubelet at, inside of the place."""
+        """Return settings in which all output paths and all kubelet paths are in the private directories."""
         kubelet = replace(
             base.kubelet,
             dir=self.kubelet,
@@ -64,17 +63,17 @@ class LabDirectories(Struct):
             state=self.state,
             control=f"{self.top}/control.sock",
             devinfo=f"{self.top}/devinfo",
-            cdi=(*base.paths.cdi, f"{self.top}/cdi"),  # specs of our own go into the last
+            cdi=(*base.paths.cdi, f"{self.top}/cdi"),  # the agent writes its CDI specs to the last directory
         )
         return replace(base, kubelet=kubelet, paths=paths)
 
 
 @contextmanager
 def open_private_directories() -> Iterator[LabDirectories]:
-    """A place that is gone when this is left.
+    """Create private directories and delete them at the end.
 
     Raises:
-        OSError: no directory can be made anywhere.
+        OSError: no directory can be created anywhere.
     """
     top = _make_directory((os.environ.get("XDG_RUNTIME_DIR", ""), tempfile.gettempdir(), "/tmp"))  # noqa: S108
     try:
@@ -92,7 +91,10 @@ def open_private_directories() -> Iterator[LabDirectories]:
 
 
 def _make_directory(parents: tuple[str, ...]) -> str:
-    """A new directory of ours alone, in the first place where that can be, and where sockets have room."""
+    """Create a private directory and return its path.
+
+    Its parent is the first one that is writable and leaves room for socket paths. Raises OSError if there is none.
+    """
     failure = OSError("no directory with a short name can be written")
     for parent in parents:
         if not parent.startswith("/") or len(os.fsencode(parent)) > _MAX_PARENT_LENGTH:

@@ -1,4 +1,4 @@
-"""Lines that a person types, or that come through a pipe, without holding up the event loop."""
+"""Lines of input that a user types or a pipe delivers, read without blocking the event loop."""
 
 from __future__ import annotations
 
@@ -12,10 +12,13 @@ from collections.abc import Callable, Iterator, Sequence
 
 
 class LineInput:
-    """Reads standard input in a thread, a line each time it is asked; on a terminal with a prompt and readline."""
+    """A reader of standard input in a thread, one line for each request.
+
+    On a terminal, the reader uses a prompt and readline.
+    """
 
     def __init__(self, prompt: str, list_words: Callable[[str], Sequence[str]]) -> None:
-        """`words`: what may come next after a beginning of a line, for Tab."""
+        """Start the reading thread. `list_words` returns the possible next words after the start of a line, for Tab."""
         self.is_interactive = sys.stdin.isatty() and sys.stdout.isatty()
         self._prompt = prompt
         self._list_words = list_words
@@ -24,16 +27,16 @@ class LineInput:
         self._requests = threading.Semaphore(0)
         self._is_reading = False
         self._buffer = b""
-        # A thread that waits for a line cannot be ended; a daemon keeps nobody from leaving.
+        # A thread that waits for a line cannot be stopped. A daemon thread does not delay the end of the process.
         threading.Thread(target=self._read_lines, daemon=True).start()
 
     async def read_line(self) -> str | None:
-        """The next line; None at the end of the input."""
+        """Return the next line, or None at the end of the input."""
         self._requests.release()
         return await self._lines.get()
 
     def print(self, text: str) -> None:
-        """Print, above the line that is being typed."""
+        """Print a text above the line that the user is typing."""
         if not self._is_reading:
             print(text, flush=True)
             return
@@ -63,7 +66,10 @@ class LineInput:
             self._is_reading = False
 
     def _read_piped_line(self) -> str | None:
-        """A line without Python's own buffer, whose lock would still be held when the program ends."""
+        """Return the next line of a pipe, or None at its end.
+
+        Does not use Python's buffer: its lock would still be held when the program ends.
+        """
         while b"\n" not in self._buffer:
             try:
                 data = os.read(0, 4096)
@@ -98,7 +104,7 @@ class LineInput:
 
 @contextlib.contextmanager
 def restore_terminal() -> Iterator[None]:
-    """Leave the terminal as it was, also when a line is being typed at the end."""
+    """Restore the terminal settings at the end, even if a user is typing a line."""
     try:
         previous_settings = termios.tcgetattr(0)
     except (termios.error, OSError):

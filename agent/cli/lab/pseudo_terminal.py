@@ -1,25 +1,25 @@
-"""A pseudo-terminal of the lab's own: a device that can be unplugged and plugged in without touching anybody's."""
+"""The lab's own pseudo-terminal: a device that the lab can unplug and plug in without effects on other devices."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 
-_TRIES = 32  # terminals opened until one has the number of before
+_TRIES = 32  # number of terminals to open until one has the previous number
 
 
 class PseudoTerminal:
-    """A terminal that can be taken away and come back at `path`.
+    """A terminal that can disappear and come back at `path`.
 
-    With a directory for links the path is a link there, as udev makes them, and the number behind it may change. In
-    one without (no /dev/shm) the path is the terminal itself, so it has to get its number again.
+    With a directory for links, the path is a link there, like the links of udev. The number of the terminal may change.
+    Without such a directory (no /dev/shm), the path is the terminal itself. The terminal needs its old number again.
     """
 
     def __init__(self, links: str) -> None:
-        """Plugged in from the start.
+        """Open the terminal.
 
         Raises:
-            OSError: there are no pseudo-terminals here.
+            OSError: the system has no pseudo-terminal.
         """
         self._master = -1
         self._links = links
@@ -28,14 +28,14 @@ class PseudoTerminal:
 
     @property
     def is_plugged(self) -> bool:
-        """Whether it is there."""
+        """True if the terminal exists."""
         return self._master >= 0
 
     def plug(self) -> None:
-        """Make it be there.
+        """Open the terminal, if it is unplugged.
 
         Raises:
-            OSError: no terminal, or none with the number of before, can be had.
+            OSError: no terminal is available, or no terminal with the previous number.
         """
         if self.is_plugged:
             return
@@ -45,7 +45,7 @@ class PseudoTerminal:
         self.path = self.path or name
 
     def unplug(self) -> None:
-        """Make it be gone; the last user's files of it see a hang-up."""
+        """Close the terminal. Programs that have it open get a hang-up."""
         if self.is_plugged:
             if self._links:
                 with contextlib.suppress(FileNotFoundError):

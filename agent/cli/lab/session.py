@@ -1,4 +1,4 @@
-"""The open lab: a line in, its answer out, and what happens beside that as it happens."""
+"""The interactive session of the lab: input lines, their answers, and events as they happen."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _EVENT_TEXTS = {"listening": "kubelet.sock is there", "stopped": "stopped", "cra
 
 
 class Session:
-    """One person at one lab."""
+    """The session of one user in one lab."""
 
     def __init__(self, terminal: Terminal) -> None:
         self._terminal = terminal
@@ -28,7 +28,7 @@ class Session:
         self._lines: LineInput | None = None
 
     async def run(self, lab: Lab) -> int:
-        """Start the kubelet, then do line after line until there is none; 1 if a line from a pipe went wrong."""
+        """Start the kubelet and run all input lines. Return FAILED if a line from a pipe fails, else 0."""
         commands = LabCommands(lab, self._terminal)
         line_input = LineInput(PROMPT, commands.list_next_words)
         has_failed = False
@@ -54,7 +54,7 @@ class Session:
         return FAILED if has_failed else 0
 
     def print_kubelet_event(self, event: KubeletEvent) -> None:
-        """Say what happened in the kubelet, if it is worth a line."""
+        """Print a kubelet event that users need to see."""
         if event.kind == "list":
             healthy, unhealthy = event.detail["healthy"], event.detail["unhealthy"]
             self._print_event(f"kubelet: {event.resource}: {healthy} Healthy, {unhealthy} Unhealthy")
@@ -63,7 +63,7 @@ class Session:
             self._print_event(f"kubelet: {_EVENT_TEXTS[event.kind]}" + (f": {escape(str(reason))}" if reason else ""))
 
     def print_log_record(self, record: logging.LogRecord) -> None:
-        """Say what the agent logs."""
+        """Print a log line of the agent."""
         self._print_event(f"agent: {record.getMessage()}")
 
     def _print_event(self, text: str) -> None:
@@ -84,7 +84,7 @@ class Session:
 
 @contextmanager
 def forward_log(listener: Callable[[logging.LogRecord], None] | None) -> Iterator[None]:
-    """Give the agent's log lines to a listener, or to nobody."""
+    """Send the agent's log lines to a listener, or discard them without a listener."""
 
     class LogForwarder(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
