@@ -18,7 +18,7 @@ from agent.config.toml.finding import Finding, Severity
 from agent.config_diff import ConfigDiff, diff_config
 from agent.core.health.drain_overlay import DrainSet
 from agent.core.language.safe_text import format_count
-from agent.core.message_id import NOTICE, MessageId, fields
+from agent.core.message_id import NOTICE, MessageId, build_log_extra
 from agent.core.reason import Reason
 from agent.host import systemd
 from agent.host.root import Root
@@ -26,7 +26,7 @@ from agent.kubelet.socket_file import remove_stale_sockets
 from agent.registration.resource_tasks import RegistrationOptions, find_registration_options
 from agent.single_instance import hold_instance_lock
 from agent.status.agent_status import send_heartbeats
-from agent.tracker.look_thread import where_to_look
+from agent.tracker.look_thread import list_device_directories
 from agent.wiring import AgentParts
 
 ARRIVAL_SECONDS = 1.0  # longest time that PodResources waits for the arrival of the first lists
@@ -97,7 +97,7 @@ class Agent:
         """
         with hold_instance_lock(self._state_directory, self.parts.kubelet_lock):
             async with self.parts.sockets, self.parts.path_watch:
-                self.parts.path_watch.watch(where_to_look(self.root, self.tracker.specs))
+                self.parts.path_watch.watch(list_device_directories(self.root, self.tracker.specs))
                 for directory in (self.settings.kubelet.dir, self.settings.kubelet.watcher_dir):
                     _remove_old_sockets(directory)
                 async with asyncio.TaskGroup() as tasks:
@@ -106,11 +106,11 @@ class Agent:
     @property
     def unsaved_reason(self) -> Reason:
         """Return the reason why the newest state is not on disk, or `NO_REASON` if it is."""
-        return Reason.of(self.parts.state_file.fault, path=self.parts.state_file.path)
+        return Reason.from_text(self.parts.state_file.fault, path=self.parts.state_file.path)
 
     async def drain(self, drain_set: DrainSet) -> bool:
         """Replace all drains by these. Return whether they are saved for the next start."""
-        await self.tracker.drain(drain_set)
+        await self.tracker.set_drains(drain_set)
         return await self.parts.state_file.wait_until_saved()
 
     def stop(self) -> None:
@@ -132,8 +132,8 @@ class Agent:
         self.parts.resource_tasks.keep(
             {spec.name: find_registration_options(spec, specs) for spec in specs if not spec.is_addition}
         )
-        await self.tracker.looked()
-        extra = fields(MessageId.CONFIGURED, config=configuration.digest)
+        await self.tracker.wait_for_look()
+        extra = build_log_extra(MessageId.CONFIGURED, config=configuration.digest)
         log.log(NOTICE, "configuration: %s: %s", configuration.digest, change, extra=extra)
         return change
 
@@ -177,7 +177,7 @@ class Agent:
 
         Until there is an answer, all listed IDs count as held.
         """
-        await self.tracker.looked()
+        await self.tracker.wait_for_look()
         with suppress(TimeoutError):
             async with asyncio.timeout(ARRIVAL_SECONDS):
                 await self.status.wait_for_arrival()
@@ -192,13 +192,13 @@ class Agent:
         """
         sources = sorted({source.kind for spec in self.tracker.specs for source in spec.sources})
         self.status.activity = f"scanning {', '.join(sources)}" if sources else ""
-        saved_lists = self.tracker.assembly.lists
+        saved_lists = self.tracker.device_lists.lists
         for snapshot in saved_lists.values():
             self.registry.publish(snapshot)
         # A held resource without an entry may have been registered by either method.
         options_by_name = dict.fromkeys(saved_lists, RegistrationOptions(self.settings.kubelet.registration))
         self.parts.resource_tasks.add(options_by_name | self.parts.publication.build_registration_options(saved_lists))
-        await self.tracker.looked()
+        await self.tracker.wait_for_look()
         self.status.activity = ""
         self.parts.publication.offer_resources()
         while not self.status.has_started:

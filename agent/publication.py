@@ -71,17 +71,17 @@ class ListPublication:
             self.offer_resources(may_be_in_use=not is_first)
         self._status.set_withheld_topologies(
             {
-                name: find_withheld_topology(list_, tracker.look)
+                name: find_withheld_topology(list_, tracker.inventory)
                 for name, list_ in lists.lists.items()
                 if is_first or previous_lists.get(name) is not list_
             }
         )
-        self._status.set_missing(find_missing_devices(tracker.specs, tracker.look, lists))
+        self._status.set_missing(find_missing_devices(tracker.specs, tracker.inventory, lists))
         self.update_polling()
         self.save_state()
         # Changes in these directories since the look that named them were not watched.
         if unseen := self._path_watch.watch(tracker.directories):
-            tracker.nudge(DirtySet(unseen))
+            tracker.request_look(DirtySet(unseen))
         for name in lists.ended_resources:
             self._resource_tasks.retire(name)
 
@@ -90,14 +90,14 @@ class ListPublication:
 
         may_be_in_use: a new resource may have belonged to another plugin, so pods may use its devices.
         """
-        options_by_name = self.build_registration_options(self._tracker.assembly.written_names)
+        options_by_name = self.build_registration_options(self._tracker.device_lists.written_names)
         self._resource_tasks.keep(options_by_name)
         if self._resource_tasks.add(options_by_name) and may_be_in_use:
             self._devices_in_use.assume_in_use()
 
     def build_registration_options(self, resources: Iterable[str]) -> dict[str, RegistrationOptions]:
         """Return the registration options of each of these resources that has an entry."""
-        entries = {name: self._tracker.entry_of(name) for name in resources}
+        entries = {name: self._tracker.find_entry(name) for name in resources}
         return {
             name: find_registration_options(entry, self._tracker.specs)
             for name, entry in entries.items()
@@ -109,10 +109,10 @@ class ListPublication:
 
         Polling is necessary while a device is Unhealthy or in a pod, or while device-information files exist.
         """
-        lists = self._tracker.assembly.lists.values()
+        lists = self._tracker.device_lists.lists.values()
         unhealthy = any(list_.count_ids(Health.UNHEALTHY) for list_ in lists)
         self._devices_in_use.set_polling(
-            unhealthy or bool(self._tracker.look.in_pod_keys) or self._devinfo_files.has_files
+            unhealthy or bool(self._tracker.inventory.in_pod_keys) or self._devinfo_files.has_files
         )
 
     def save_state(self) -> None:
@@ -120,11 +120,11 @@ class ListPublication:
         if self._is_first:
             return
         assembly, confirmed_ids, drained = (
-            self._tracker.assembly,
+            self._tracker.device_lists,
             self._devices_in_use.confirmed_ids,
-            self._tracker.drained,
+            self._tracker.drains,
         )
         fanned = {name: generated_name.written_name for name, generated_name in assembly.generated_names.items()}
         self._state_file.save(
-            SavedState(assembly.lists, confirmed_ids, fanned, self._tracker.memory, self._boot_id, drained)
+            SavedState(assembly.lists, confirmed_ids, fanned, self._tracker.saved_checks, self._boot_id, drained)
         )

@@ -11,7 +11,7 @@ from agent.core.entry.group import Grouping
 from agent.core.entry.query import QueryFacts
 from agent.core.entry.resource_spec import ResourceSpec
 from agent.core.grants.grant import GrantRefusedError, RefusalCause, RereadDevice, RereadMember
-from agent.core.grants.required_paths import cdi_names, mount_patterns, node_paths
+from agent.core.grants.required_paths import list_cdi_names, list_mount_globs, list_node_paths
 from agent.core.inventory.candidate import Candidate
 from agent.core.inventory.device import Device
 from agent.core.inventory.facts import Facts, PartnerFinder
@@ -62,7 +62,7 @@ class CurrentInventory(Protocol):
     """The inventory of the last look, and the entries of that look."""
 
     @property
-    def look(self) -> Inventory:
+    def inventory(self) -> Inventory:
         """The inventory."""
 
     @property
@@ -70,7 +70,7 @@ class CurrentInventory(Protocol):
         """The entries, in file order."""
 
     @property
-    def offers(self) -> ResourceCandidates:
+    def candidates(self) -> ResourceCandidates:
         """The candidates of the look. A failing check is the unhealthy reason of its candidate."""
 
 
@@ -96,12 +96,12 @@ def _find_listed_requests(
     resource: str, devices: Mapping[Device, tuple[int, ...]], current: CurrentInventory
 ) -> Iterator[DeviceRequest]:
     for device, shares in devices.items():
-        candidate = current.look.get_candidate(device.key)
+        candidate = current.inventory.get_candidate(device.key)
         if candidate is None or candidate.resource != resource:
             raise GrantRefusedError(
                 RefusalCause.UNHEALTHY, f"{resource} {device.id}: it is not offered any more", device=device.id
             )
-        current_candidate = current.offers.get((candidate.resource, candidate.written_name), {}).get(
+        current_candidate = current.candidates.get((candidate.resource, candidate.written_name), {}).get(
             candidate.device.key, candidate
         )
         yield DeviceRequest(device, shares, current_candidate, current.specs[candidate.entry])
@@ -112,7 +112,7 @@ def _find_slot_requests(
 ) -> Iterator[DeviceRequest]:
     """Yield all healthy devices of a resource. Each slot of the resource gives all of them."""
     slots = tuple(sorted(int(device.key.rpartition(":")[2]) for device in devices))
-    offers = current.offers.get((resource, spec.written_name), {})
+    offers = current.candidates.get((resource, spec.written_name), {})
     for candidate in sorted(offers.values(), key=lambda one: (make_sort_key(one.device.location), one.device.key)):
         if not candidate.reason:
             name = candidate.ids[0] if candidate.ids else candidate.device.name
@@ -178,17 +178,17 @@ def _reread_device(
         device,
         request.shares,
         {word: fact(word) for word in words},
-        nodes={path: reader.find_node(path) for item_facts in all_words for path in node_paths(spec, item_facts)},
-        same=has_same_id
+        nodes={path: reader.find_node(path) for item_facts in all_words for path in list_node_paths(spec, item_facts)},
+        is_same_hardware=has_same_id
         and same_partners
         and all(source_kinds.is_same_device(root, host) for host in candidate.host_devices),
         mounts={
             pattern: reader.find_paths(pattern)
             for item_facts in all_words
-            for pattern in mount_patterns(spec, item_facts)
+            for pattern in list_mount_globs(spec, item_facts)
         },
-        cdi={name: reader.find_cdi_spec(name) for name in cdi_names(spec, fact)},
-        each=tuple(
+        cdi={name: reader.find_cdi_spec(name) for name in list_cdi_names(spec, fact)},
+        members=tuple(
             RereadMember(
                 {word: item_facts(word) for word in words},
                 group is None or host in group.matched_members,
@@ -197,9 +197,9 @@ def _reread_device(
             for host, item_facts in member_facts
         ),
         spec=spec,
-        things=copy_related_facts(conditions, fact),
+        related_facts=copy_related_facts(conditions, fact),
         host=candidate.device,
-        unfit=_find_failed_recheck(spec, [item_facts for _, item_facts in member_facts] or [fact]),
+        unhealthy_reason=_find_failed_recheck(spec, [item_facts for _, item_facts in member_facts] or [fact]),
     )
 
 

@@ -94,8 +94,10 @@ class AgentParts:
         self.devices_in_use = DevicesInUse(
             settings.kubelet.pod_resources,
             saved_state.held_ids,
-            get_own_resources=lambda: self.tracker.assembly.lists.keys() | {spec.name for spec in self.tracker.specs},
-            get_lists=lambda: self.tracker.assembly.lists,
+            get_own_resources=lambda: (
+                self.tracker.device_lists.lists.keys() | {spec.name for spec in self.tracker.specs}
+            ),
+            get_lists=lambda: self.tracker.device_lists.lists,
             on_change=self._handle_id_change,
         )
         id_source: HeldIdSource = held_ids or self.devices_in_use
@@ -104,7 +106,7 @@ class AgentParts:
             root, os.path.abspath(state_directory), spec_directories, self._handle_id_change
         )
         self.prepare_runner = (
-            PrepareRunner(lambda keys: self.tracker.looked(DirtySet(keys=keys))) if runs_programs else None
+            PrepareRunner(lambda keys: self.tracker.wait_for_look(DirtySet(keys=keys))) if runs_programs else None
         )
         self.query_results = QueryResults(QueryScheduler(_query), Probes())
         query_source = self.query_results if runs_programs else NO_PROGRAMS
@@ -113,19 +115,19 @@ class AgentParts:
             self.registry,
             configuration.resources,
             saved_state.lists,
-            fanned=saved_state.generated_names,
-            memory=saved_state.saved_checks,
-            drained=saved_state.drain_set,
-            settle=settings.look.debounce_time,
-            every=settings.look.rescan_interval,
+            saved_generated_names=saved_state.generated_names,
+            saved_checks=saved_state.saved_checks,
+            drains=saved_state.drain_set,
+            debounce_s=settings.look.debounce_time,
+            rescan_interval_s=settings.look.rescan_interval,
             cdi=spec_directories,
-            answers=query_source,
-            preparing=self.prepare_runner,
-            own_specs=self.generated_specs,
-            counts=self.counters,
-            held=lambda: id_source.ids,
-            known=lambda: id_source.confirmed_ids,
-            published=self._publish,
+            query_source=query_source,
+            prepare_runner=self.prepare_runner,
+            generated_specs=self.generated_specs,
+            counters=self.counters,
+            get_held_ids=lambda: id_source.ids,
+            get_confirmed_ids=lambda: id_source.confirmed_ids,
+            on_published=self._publish,
             clock=clock,
         )
         directory = DevInfoDirectory(f"{root.prefix}{settings.paths.devinfo}", state_directory)
@@ -152,7 +154,7 @@ class AgentParts:
             UDEV_CONTROL,
         )
         self.kubelet_socket, watcher, udev = self.sockets.watches
-        self.kernel_events = KernelEvents(root, self.tracker.nudge, udev, self.counters)
+        self.kernel_events = KernelEvents(root, self.tracker.request_look, udev, self.counters)
         self.path_watch = PathWatch(root, self._handle_path_change, written=True)
         self.kubelet_lock = DirectoryLock(settings.kubelet.dir)
         self.resource_tasks = ResourceTasks(
@@ -188,11 +190,11 @@ class AgentParts:
         self.publication.update_polling()
 
     def _forget_resource(self, resource: str) -> None:
-        self.tracker.drop(resource)
+        self.tracker.drop_list(resource)
         self.counters.forget(resource)
 
     def _handle_id_change(self) -> None:
-        self.tracker.reassemble()
+        self.tracker.request_lists()
         self.devinfo_files.request_cleanup()
 
     def _handle_path_change(self, paths: frozenset[str], overflow: bool) -> None:  # noqa: FBT001  the watch's signature
@@ -202,13 +204,13 @@ class AgentParts:
             self.generated_specs.mark_all_dirty()
 
     def _list_check_names(self, resource: str) -> frozenset[str]:
-        entry = self.tracker.entry_of(resource)
+        entry = self.tracker.find_entry(resource)
         return frozenset(check.name for check in entry.checks) if entry else frozenset()
 
     def _find_evidence(self, change: Transition, check: str) -> str:
-        entry = self.tracker.assembly.written_names.get(change.resource) or change.resource
-        check_states = self.tracker.conditions.there.get(DeviceRef(entry, change.key))
-        check_state = check_states.conditions.get(check) if check_states else None
+        entry = self.tracker.device_lists.written_names.get(change.resource) or change.resource
+        check_states = self.tracker.check_states.present_devices.get(DeviceRef(entry, change.key))
+        check_state = check_states.check_states.get(check) if check_states else None
         return check_state.evidence if check_state else ""
 
 

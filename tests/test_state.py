@@ -89,7 +89,7 @@ async def test_what_is_written_is_read_back(tmp_path, caplog):
 async def test_after_a_boot_nobody_was_well_and_what_fails_fails_on(tmp_path):
     await write(tmp_path, FULL)
     read = load_state(str(tmp_path), "the next one")
-    assert read.saved_checks == SavedChecks(FULL.saved_checks.failing, FULL.saved_checks.latched)
+    assert read.saved_checks == SavedChecks(FULL.saved_checks.failure_reasons, FULL.saved_checks.latches)
     assert read.boot_id == "the next one"
 
 
@@ -118,7 +118,7 @@ async def test_a_file_of_an_earlier_version_is_read(tmp_path, caplog, later):
     path.write_text(json.dumps(content))
     read = load_state(str(tmp_path))
     assert set(read.lists) == set(FULL.lists)
-    assert not read.saved_checks.well
+    assert not read.saved_checks.healthy_locations
     assert not caplog.records
 
 
@@ -159,7 +159,9 @@ async def test_what_is_equal_on_disk_is_not_written_again(tmp_path):
     assert await file.wait_until_saved()
     before = path.stat().st_ino
     file.save(
-        SavedState({"r": snapshot(replace(listed("x"), health=Health.UNHEALTHY, reason=Reason.of("f")), resource="r")})
+        SavedState(
+            {"r": snapshot(replace(listed("x"), health=Health.UNHEALTHY, reason=Reason.from_text("f")), resource="r")}
+        )
     )
     run.cancel()
     await asyncio.wait([run])

@@ -104,7 +104,7 @@ def test_the_line_of_a_kubelet_that_is_down(status):
     status.add("example.com/c")
     for name in (A, "example.com/b"):
         status.set_phase(name, Phase.WAITING, no_kubelet("kubelet.sock refuses connections"))
-    status.set_phase("example.com/c", Phase.WAITING, Reason.of("gate: module onload gone"))
+    status.set_phase("example.com/c", Phase.WAITING, Reason.from_text("gate: module onload gone"))
     assert status.format_line() == (
         "0 of 3 resources streaming, 1 device, all Healthy; example.com/a and 2 more waiting: "
         "kubelet: kubelet.sock refuses connections"
@@ -114,7 +114,7 @@ def test_the_line_of_a_kubelet_that_is_down(status):
     said = r"waiting for the kubelet since \d\d:\d\d:\d\d \(kubelet.sock is gone\): 2 resources, 1 device, all Healthy"
     assert re.fullmatch(said, status.format_line()), status.format_line()
     status.add("example.com/c")
-    status.set_phase("example.com/c", Phase.WAITING, Reason.of("gate: module onload gone"))
+    status.set_phase("example.com/c", Phase.WAITING, Reason.from_text("gate: module onload gone"))
     status.set_notice("reload refused (1 error), 9f3c21 in force")
     assert status.format_line().endswith(
         ": 3 resources, 1 device, all Healthy; example.com/c waiting: gate: module onload gone; "
@@ -224,9 +224,14 @@ def test_a_resource_that_the_kubelet_refuses_does_not_keep_it_down(status, caplo
     [
         (Reason(ReasonCause.KUBELET, "a gate is closed"), "failed", "kubelet: up → down: a gate is closed", False),
         (Reason(ReasonCause.REFUSED, "kubelet: it is gone"), "refused", f"{A}: registering → waiting: ", True),
-        (Reason.of("kubelet: it is gone"), "failed", f"{A}: registering → waiting: kubelet: it is gone", True),
-        (Reason.of("the kubelet refused: no"), "failed", f"{A}: registering → waiting: the kubelet refused: no", True),
-        (Reason.of("starting"), "failed", f"{A}: registering → waiting: starting", True),
+        (Reason.from_text("kubelet: it is gone"), "failed", f"{A}: registering → waiting: kubelet: it is gone", True),
+        (
+            Reason.from_text("the kubelet refused: no"),
+            "failed",
+            f"{A}: registering → waiting: the kubelet refused: no",
+            True,
+        ),
+        (Reason.from_text("starting"), "failed", f"{A}: registering → waiting: starting", True),
     ],
 )
 def test_the_cause_of_a_reason_decides_and_not_its_text(caplog, reason, counted, logged, up):

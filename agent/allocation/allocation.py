@@ -18,10 +18,10 @@ from agent.allocation.prestart_runner import run_before_start
 from agent.core.entry.derived_words import CapturedWord, Constant
 from agent.core.entry.devinfo import DevInfo
 from agent.core.entry.resource_spec import ResourceSpec
-from agent.core.grants.build_grant import build_grant, edits_of
-from agent.core.grants.exclusive_grants import ExclusiveGrants, holder_of
+from agent.core.grants.build_grant import build_grant, build_spec_edits
+from agent.core.grants.exclusive_grants import ExclusiveGrants, find_listed_holder
 from agent.core.grants.grant import MISSING, Grant, GrantRefusedError, RefusalCause, RereadDevice
-from agent.core.grants.limit import exceeded
+from agent.core.grants.limit import find_excess
 from agent.core.grants.parse_request import parse_ids
 from agent.core.inventory.device import Device, HostDevice
 from agent.core.inventory.dirty_set import DirtySet
@@ -76,13 +76,13 @@ class TrackerAccess(TrackerView, Protocol):
     def is_exclusive(self, device: Device) -> bool:
         """Return whether a grant of a listed device keeps other devices from pods."""
 
-    def exclusive_devices(self) -> Iterable[tuple[str, Device]]:
+    def find_exclusive_devices(self) -> Iterable[tuple[str, Device]]:
         """Return all such devices, each with its resource."""
 
-    def nudge(self, dirty_set: DirtySet) -> None:
+    def request_look(self, dirty_set: DirtySet) -> None:
         """Report a possible change of the host."""
 
-    async def looked(self) -> None:
+    async def wait_for_look(self) -> None:
         """Return when a new look is published."""
 
 
@@ -157,7 +157,7 @@ class Allocation:
             result = "ok"
         except GrantRefusedError as refusal:
             result = refusal.cause.value
-            raise refusal.explained(resource) from None
+            raise refusal.add_next_step(resource) from None
         except asyncio.CancelledError:
             result = "cancelled"
             raise
@@ -169,15 +169,15 @@ class Allocation:
     async def _allocate(self, resource: str, ids: Sequence[str]) -> Grant:
         ids = tuple(dict.fromkeys(ids))  # a repeated ID counts once
         device_list = self._registry.get_list(resource)
-        devices = parse_ids(device_list, ids, since=self._format_change_time)
+        devices = parse_ids(device_list, ids, format_since=self._format_change_time)
         is_exclusive = any(map(self._tracker.is_exclusive, devices))
         if is_exclusive and await self._confirm(CONFIRM_SECONDS):
             device_list = self._registry.get_list(resource)
-            devices = parse_ids(device_list, ids, since=self._format_change_time)
-        spec = self._tracker.entry_of(resource)
+            devices = parse_ids(device_list, ids, format_since=self._format_change_time)
+        spec = self._tracker.find_entry(resource)
         if spec is None:
             raise GrantRefusedError(RefusalCause.UNHEALTHY, f"{resource}: taken out by configuration")
-        if violation := exceeded(spec.limit, devices, len(ids)):
+        if violation := find_excess(spec.limit, devices, len(ids)):
             raise GrantRefusedError(RefusalCause.LIMIT, f"{resource}: {violation.text}", device=violation.device)
         self._reserve(resource, devices.keys(), ids)
         self._add_grant(ids)
@@ -220,7 +220,7 @@ class Allocation:
         """
         device_list = self._registry.get_list(resource)
         devices = parse_ids(device_list, ids, healthy=False)
-        spec = self._tracker.entry_of(resource)
+        spec = self._tracker.find_entry(resource)
         if spec is None:
             raise GrantRefusedError(
                 RefusalCause.UNHEALTHY, f"{resource}: taken out by configuration, and what is to be run with it"
@@ -256,23 +256,23 @@ class Allocation:
             GrantRefusedError: a pod uses a device that excludes one of these.
         """
         # An answer of PodResources arrives before the lists that follow from it.
-        listed = [*self._tracker.exclusive_devices()] if any(map(self._tracker.is_exclusive, devices)) else ()
+        listed = [*self._tracker.find_exclusive_devices()] if any(map(self._tracker.is_exclusive, devices)) else ()
         for device in devices:
-            holder = self._exclusive_grants.holder([device], ids, self._confirmed_ids) or holder_of(
+            holder = self._exclusive_grants.find_holder([device], ids, self._confirmed_ids) or find_listed_holder(
                 device, ids, listed, self._confirmed_ids
             )
             if holder:
                 raise GrantRefusedError(
                     RefusalCause.UNHEALTHY, f"{resource} {device.id}: {format_iommu_reason(holder)}", device=device.id
                 )
-        self._exclusive_grants.grant(resource, devices, ids)
+        self._exclusive_grants.add_grant(resource, devices, ids)
 
     def _check_specs(self, resource: str, devices: Sequence[RereadDevice]) -> None:
         """Raise GrantRefusedError if a generated CDI spec lacks a device, or describes another one."""
         for device in devices:
             if device.spec is not None and device.spec.via:
                 fault = self._generated_specs.find_fault(
-                    resource, device.device, edits_of(device.spec, device, resource)
+                    resource, device.device, build_spec_edits(device.spec, device, resource)
                 )
                 if fault:
                     self._generated_specs.mark_all_dirty()
@@ -353,10 +353,10 @@ class Allocation:
 
     async def _wait_for_look(self, dirty_set: DirtySet) -> None:
         """Return after the next look, or after PUBLISH_SECONDS."""
-        self._tracker.nudge(dirty_set)
+        self._tracker.request_look(dirty_set)
         with suppress(TimeoutError):
             async with asyncio.timeout(PUBLISH_SECONDS):
-                await self._tracker.looked()
+                await self._tracker.wait_for_look()
 
 
 def _is_in_pod(request: DeviceRequest) -> bool:

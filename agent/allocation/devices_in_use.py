@@ -21,7 +21,7 @@ from math import inf
 from typing import Protocol
 
 from agent.core.backoff import Backoff
-from agent.core.grants.held_ids import HeldIdHistory, Holder, remembered
+from agent.core.grants.held_ids import HeldIdHistory, Holder, restore_held_ids
 from agent.core.inventory.device import DeviceList
 from agent.host.socket_watch import SocketWatch
 from agent.kubelet.pod_resources import PodResourcesUnavailable, list_holders
@@ -29,7 +29,7 @@ from agent.kubelet.pod_resources import PodResourcesUnavailable, list_holders
 POLL_SECONDS = 10.0  # the socket's rate limit is shared by all its clients
 DEADLINE_SECONDS = 5.0
 GRANT_SECONDS = 1.0  # the kubelet records a grant after our answer; a query may come before that
-RETRY = Backoff(first=0.25, ceiling=60.0)  # a kubelet that has just started answers soon
+RETRY = Backoff(initial_s=0.25, max_s=60.0)  # a kubelet that has just started answers soon
 
 log = logging.getLogger(__name__)
 
@@ -81,7 +81,7 @@ class DevicesInUse:
         self._socket = socket
         self._get_own_resources = get_own_resources
         self._get_lists = get_lists
-        self._history = remembered(confirmed_ids)
+        self._history = restore_held_ids(confirmed_ids)
         self._new_grants: dict[str, float] = {}  # times of grants that are not in `_history` yet
         self._on_change = on_change
         self._is_wanted = False
@@ -126,7 +126,7 @@ class DevicesInUse:
     def _merged_history(self) -> HeldIdHistory:
         """The history with the newest grants."""
         if self._new_grants:
-            self._history, self._new_grants = self._history.granted(self._new_grants), {}
+            self._history, self._new_grants = self._history.add_grants(self._new_grants), {}
         return self._history
 
     def set_polling(self, is_wanted: bool) -> None:  # noqa: FBT001  a switch
@@ -166,8 +166,8 @@ class DevicesInUse:
                 continue
             self._query_urgent.clear()
             has_answer = await self._query()
-            backoff = backoff.reset() if has_answer else backoff.failed()
-            pause = POLL_SECONDS if has_answer else min(POLL_SECONDS, backoff.seconds(0.0))
+            backoff = backoff.reset() if has_answer else backoff.add_failure()
+            pause = POLL_SECONDS if has_answer else min(POLL_SECONDS, backoff.compute_delay(0.0))
             try:
                 async with asyncio.timeout(pause * random.uniform(1.0, 1.3)):  # noqa: S311  jitter, no secret
                     await self._query_urgent.wait()
@@ -217,7 +217,7 @@ class DevicesInUse:
         self.answered_at, self.is_answering = query_time, True
         self.holders = {name: holders for name, holders in answer.items() if name[0] in own_resources}
         named = frozenset(name for _, name in self.holders)
-        self._history = self._merged_history.answered(named, time.monotonic())
+        self._history = self._merged_history.apply_answer(named, time.monotonic())
         self._unconfirmed_count -= unconfirmed_count
         if self.ids != previous_ids:
             self._on_change()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from agent.core.entry.resource_spec import ResourceSpec
-from agent.core.grants.choice_pool import ChoicePool, stock_of
+from agent.core.grants.choice_pool import ChoicePool, build_choice_pool
 from agent.core.grants.prefer import NO_LIMIT, prefer
 from agent.registry import Registry
 from agent.reread import CurrentInventory
@@ -15,7 +15,7 @@ from agent.reread import CurrentInventory
 class TrackerView(CurrentInventory, Protocol):
     """The data of the tracker."""
 
-    def entry_of(self, resource: str) -> ResourceSpec | None:
+    def find_entry(self, resource: str) -> ResourceSpec | None:
         """The entry that a resource is of."""
 
 
@@ -29,18 +29,21 @@ class PreferredAllocation:
 
     def prefer(self, resource: str, available: Sequence[str], must_include: Sequence[str], size: int) -> Sequence[str]:
         """Return the preferred IDs for a container, or nothing if there is no preference."""
-        spec = self._tracker.entry_of(resource)
+        spec = self._tracker.find_entry(resource)
         limit = spec.limit if spec else NO_LIMIT
         return prefer(available, must_include, size, limit, self._get_pool(resource, spec))
 
     def _get_pool(self, resource: str, spec: ResourceSpec | None) -> ChoicePool:
         """Return the choice pool, built once for each list and its candidates."""
         written = spec.written_name if spec else ""
-        candidates = self._tracker.look.get_resource_candidates().get((resource, written), {})
+        candidates = self._tracker.inventory.get_resource_candidates().get((resource, written), {})
         inputs = self._registry.get_list(resource), candidates, self._tracker.specs
         cache_entry = self._pools.get(resource)
         if cache_entry is None or any(
             value is not cached_value for value, cached_value in zip(cache_entry[0], inputs, strict=True)
         ):
-            cache_entry = self._pools[resource] = inputs, stock_of(inputs[0], spec, candidates, self._tracker.specs)
+            cache_entry = self._pools[resource] = (
+                inputs,
+                build_choice_pool(inputs[0], spec, candidates, self._tracker.specs),
+            )
         return cache_entry[1]

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from agent.core.entry.program import START_SECONDS
 from agent.core.grants.grant import GrantRefusedError, RefusalCause, RereadDevice
 from agent.core.grants.grant_words import GrantWords
-from agent.core.grants.prestart import PrestartRun, environment, failure, starts
+from agent.core.grants.prestart import PrestartRun, build_environment, list_prestart_runs, make_failure_error
 from agent.host.program import ProgramError, run
 
 PARALLEL_DEVICES = 16  # devices whose programs run at the same time
@@ -28,8 +28,8 @@ async def run_before_start(
     """
     jobs: list[tuple[RereadDevice, list[PrestartRun]]] = []
     for n, device in enumerate(devices):
-        words = GrantWords(resource, device, n, {}, asked=requested_count, offered=offered_count)
-        jobs.append((device, list(starts(resource, device, words))))
+        words = GrantWords(resource, device, n, {}, requested_count=requested_count, listed_count=offered_count)
+        jobs.append((device, list(list_prestart_runs(resource, device, words))))
     semaphore = asyncio.Semaphore(PARALLEL_DEVICES)
     try:
         async with asyncio.timeout(START_SECONDS), asyncio.TaskGroup() as tasks:
@@ -47,11 +47,11 @@ async def _run_programs(
     resource: str, device: RereadDevice, programs: Sequence[PrestartRun], semaphore: asyncio.Semaphore
 ) -> GrantRefusedError | None:
     """Run the programs of one device up to the first failure. Return the failure, or None."""
-    environment_variables = environment(resource, device)
+    environment_variables = build_environment(resource, device)
     async with semaphore:
         for program in programs:
             try:
                 await run(program.command, environment_variables)
             except ProgramError as error:
-                return failure(resource, device, program.name, str(error))
+                return make_failure_error(resource, device, program.name, str(error))
     return None

@@ -154,8 +154,8 @@ class Probes:
             reason = await self._run_once(probe, state, user)
             if loop.time() - start_time >= STEADY_SECONDS:
                 backoff = backoff.reset()
-            backoff = backoff.failed()
-            wait = OFF_SECONDS if state.off_reason else backoff.seconds(random.random())  # noqa: S311  jitter
+            backoff = backoff.add_failure()
+            wait = OFF_SECONDS if state.off_reason else backoff.compute_delay(random.random())  # noqa: S311  jitter
             state.end_reason = reason
             if not state.off_reason:
                 self._log_once(probe, state, logging.WARNING, f"{reason}; starting it again")

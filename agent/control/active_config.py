@@ -17,7 +17,7 @@ from agent.config.load import Configuration, load
 from agent.config.toml.finding import Finding, Severity, render
 from agent.config_diff import ConfigDiff, diff_config
 from agent.core.language.safe_text import format_count
-from agent.core.message_id import MessageId, fields
+from agent.core.message_id import MessageId, build_log_extra
 from agent.core.struct import Struct
 from agent.host import systemd
 from agent.host.inotify import PathWatch
@@ -122,7 +122,7 @@ class ActiveConfig:
         refusal = await self._find_refusal(configuration)
         diff = None
         if refusal:
-            extra = fields(MessageId.CONFIGURATION_REFUSED, config=previous_digest, reason=refusal)
+            extra = build_log_extra(MessageId.CONFIGURATION_REFUSED, config=previous_digest, reason=refusal)
             log.error("configuration: refused, %s stays: %s", previous_digest, refusal, extra=extra)
             agent.status.set_notice(f"reload refused ({refusal}), {previous_digest} in force")
         else:

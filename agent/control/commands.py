@@ -42,7 +42,7 @@ def build_commands(active_config: ActiveConfig, agent: Agent) -> Mapping[str, Co
         name, check = request.get("device"), request.get("check")
         if not isinstance(name, str) or not (check is None or isinstance(check, str)):
             return {"error": "clear asks for a device, and perhaps for a check"}
-        devices = find_devices(name, agent.tracker.assembly.lists.values(), agent.tracker.offers)
+        devices = find_devices(name, agent.tracker.device_lists.lists.values(), agent.tracker.candidates)
         cleared_checks = [await agent.tracker.clear(resource, device, check) for resource, device in devices]
         return {
             "devices": [
@@ -61,15 +61,15 @@ def build_commands(active_config: ActiveConfig, agent: Agent) -> Mapping[str, Co
 
     async def drain(request: Mapping[str, Any]) -> ControlAnswer:
         name = _get_text(request.get("name")) or ""
-        is_found = bool(find_named_devices(agent, name)) or name in agent.tracker.assembly.lists
+        is_found = bool(find_named_devices(agent, name)) or name in agent.tracker.device_lists.lists
         is_saved = await drains.drain(agent, name, _get_text(request.get("reason")) or "") if is_found else False
         return {"found": is_found, "remembered": is_saved, "devices": await _report_devices(name)}
 
     async def undrain(request: Mapping[str, Any]) -> ControlAnswer:
         name = _get_text(request.get("name")) or ""
-        previous_drains = agent.tracker.drained
+        previous_drains = agent.tracker.drains
         is_saved = await drains.undrain(agent, name)
-        is_found = bool(find_named_devices(agent, name)) or agent.tracker.drained != previous_drains
+        is_found = bool(find_named_devices(agent, name)) or agent.tracker.drains != previous_drains
         return {"found": is_found, "remembered": is_saved, "devices": await _report_devices(name)}
 
     async def report_devices(request: Mapping[str, Any]) -> ControlAnswer:
@@ -90,10 +90,10 @@ def build_commands(active_config: ActiveConfig, agent: Agent) -> Mapping[str, Co
         if not chosen:
             source_names = ", ".join(sorted(map(str, sources))) or "none"
             return {"error": f"no entry has a source {escape(source_name or '')}; there are {source_names}"}
-        start_time, previous_lists = time.monotonic(), agent.tracker.assembly.lists
-        agent.tracker.nudge(ALL_DIRTY if source_name is None else DirtySet(sources=frozenset(chosen)))
-        await agent.tracker.looked()
-        current_lists = agent.tracker.assembly.lists
+        start_time, previous_lists = time.monotonic(), agent.tracker.device_lists.lists
+        agent.tracker.request_look(ALL_DIRTY if source_name is None else DirtySet(sources=frozenset(chosen)))
+        await agent.tracker.wait_for_look()
+        current_lists = agent.tracker.device_lists.lists
         changes = [
             transition
             for name in current_lists
@@ -101,7 +101,7 @@ def build_commands(active_config: ActiveConfig, agent: Agent) -> Mapping[str, Co
         ]
         return {
             "sources": sorted(map(str, chosen)),
-            "host_devices": sum(len(agent.tracker.look.listing.devices.get(source, ())) for source in chosen),
+            "host_devices": sum(len(agent.tracker.inventory.listing.devices.get(source, ())) for source in chosen),
             "changes": [escape(str(change)) for change in changes],
             "seconds": round(time.monotonic() - start_time, 3),
         }
@@ -148,7 +148,7 @@ def _get_text(value: object) -> str | None:
 
 def _report_cleared(agent: Agent, resource: str, device: Device, cleared: frozenset[str]) -> ControlAnswer:
     """Return the state of a device after some of its checks were cleared."""
-    list_ = agent.tracker.assembly.lists.get(resource) or DeviceList(resource)
+    list_ = agent.tracker.device_lists.lists.get(resource) or DeviceList(resource)
     current_device = next((other for other in list_.devices if other.share_base == device.share_base), None)
     return {
         "resource": resource,

@@ -15,11 +15,11 @@ REASON_LIMIT = 120  # characters; lists, status and log lines contain the reason
 async def drain(agent: Agent, name: str, reason: str) -> bool:
     """Drain a resource, or the device of this name. Return whether the drain is saved for the next start."""
     drain_record = Drain(shorten(escape(reason), REASON_LIMIT), round(time.time(), 3))
-    previous_drains = agent.tracker.drained
-    if name in agent.tracker.assembly.lists:
-        return await agent.drain(previous_drains.with_resource(name, drain_record))
+    previous_drains = agent.tracker.drains
+    if name in agent.tracker.device_lists.lists:
+        return await agent.drain(previous_drains.add_resource(name, drain_record))
     return await agent.drain(
-        previous_drains.with_places(
+        previous_drains.add_locations(
             {device.locations[0] for _, device in find_named_devices(agent, name)}, drain_record
         )
     )
@@ -27,16 +27,16 @@ async def drain(agent: Agent, name: str, reason: str) -> bool:
 
 async def undrain(agent: Agent, name: str) -> bool:
     """End the drain of a resource, a device, or an empty location. Return whether the change is saved."""
-    previous_drains = agent.tracker.drained
+    previous_drains = agent.tracker.drains
     if name in previous_drains.resources:
-        return await agent.drain(previous_drains.without_resource(name))
+        return await agent.drain(previous_drains.remove_resource(name))
     places = {place for _, device in find_named_devices(agent, name) for place in device.locations}
-    return await agent.drain(previous_drains.without_places({name, *places}))
+    return await agent.drain(previous_drains.remove_locations({name, *places}))
 
 
 def find_named_devices(agent: Agent, name: str) -> list[ResourceDevice]:
     """Return the devices of this name. For a resource name, return all its devices."""
-    lists = agent.tracker.assembly.lists
+    lists = agent.tracker.device_lists.lists
     if name in lists:
         return [ResourceDevice(name, device) for device in lists[name].devices]
-    return find_devices(name, lists.values(), agent.tracker.offers)
+    return find_devices(name, lists.values(), agent.tracker.candidates)

@@ -21,7 +21,9 @@ async def collect_metrics(agent: Agent) -> str:
     """Return the present metrics of the agent as text."""
     snapshot = await take_snapshot(agent)
     shown = SeriesOptions(agent.settings.metrics.max_devices, agent.settings.metrics.pods)
-    return await asyncio.to_thread(format_metrics, snapshot, agent.tracker.tally, platform.python_version(), shown)
+    return await asyncio.to_thread(
+        format_metrics, snapshot, agent.tracker.counter_values, platform.python_version(), shown
+    )
 
 
 async def take_snapshot(agent: Agent) -> AgentSnapshot:
@@ -39,17 +41,17 @@ async def take_snapshot(agent: Agent) -> AgentSnapshot:
             configuration.digest, agent.configured_at, len(configuration.files), errors, status.notice
         ),
         specs=tracker.specs,
-        inventory=tracker.look,
-        candidates=tracker.offers,
-        check_states=tracker.conditions,
-        lists=tracker.assembly,
+        inventory=tracker.inventory,
+        candidates=tracker.candidates,
+        check_states=tracker.check_states,
+        lists=tracker.device_lists,
         states=dict(status.resources),
         streams={
             name: Stream(agent.registry.count_streams(name), agent.registry.is_delivered(name))
-            for name in tracker.assembly.lists
+            for name in tracker.device_lists.lists
         },
         kubelet=status.kubelet,
-        drains=tracker.drained,
+        drains=tracker.drains,
         held_ids=agent.devices_in_use.ids,
         holders=agent.devices_in_use.holders,
         holders_time=agent.devices_in_use.answered_at,
@@ -57,6 +59,6 @@ async def take_snapshot(agent: Agent) -> AgentSnapshot:
         changes=status.history.changes,
         missing_devices=status.missing,
         state_file_fault=agent.unsaved_reason,
-        kernel_log_fault=tracker.deaf,
+        kernel_log_fault=tracker.kernel_log_error,
         open_files_fault=agent.open_files.check(),
     )

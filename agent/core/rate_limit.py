@@ -20,11 +20,11 @@ class RateLimit(Struct):
 
     full_at: float = float("-inf")
 
-    def wait(self, now: float) -> float:
+    def get_delay(self, now: float) -> float:
         """Seconds until a message may be sent."""
         left = self.full_at - (BURST - 1) * INTERVAL - now
         return left if left > _NOW else 0.0
 
-    def sent(self, now: float) -> RateLimit:
+    def add_message(self, now: float) -> RateLimit:
         """After a message at that moment."""
         return RateLimit(max(self.full_at, now) + INTERVAL)

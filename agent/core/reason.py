@@ -47,7 +47,7 @@ class Reason(NamedTuple):
     path: str = ""
 
     @classmethod
-    def of(cls, text: str, *, path: str = "") -> Reason:
+    def from_text(cls, text: str, *, path: str = "") -> Reason:
         """Return a reason with the cause OTHER, or `NO_REASON` if the text is empty."""
         return cls(ReasonCause.OTHER, text, path=path) if text else NO_REASON
 

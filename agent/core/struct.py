@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # mypy checks the fields that this one is called with, and no
 else:
     from msgspec.structs import replace
 
-__all__ = ["MutableStruct", "Struct", "asdict", "field", "not_compared", "replace"]
+__all__ = ["MutableStruct", "Struct", "asdict", "field", "ignore_in_comparison", "replace"]
 
 _S = TypeVar("_S", bound="Struct")
 
@@ -34,7 +34,7 @@ class MutableStruct(msgspec.Struct):
     """An object with fields that can be set."""
 
 
-def not_compared(*names: str) -> Callable[[type[_S]], type[_S]]:
+def ignore_in_comparison(*names: str) -> Callable[[type[_S]], type[_S]]:
     """Leave fields out of comparison and hash: of a class decorated with it, those with these names.
 
     Raises:

@@ -13,7 +13,7 @@ from grpclib.const import Status
 from grpclib.exceptions import GRPCError
 
 from agent.core.grants.grant import Grant, GrantRefusedError
-from agent.core.message_id import MessageId, fields
+from agent.core.message_id import MessageId, build_log_extra
 from agent.core.rate_limit import RateLimit
 from agent.kubelet.allocate_response import encode_allocate_response
 from agent.kubelet.grpc_server_call import DefectHandler
@@ -103,11 +103,11 @@ class Plugin(DevicePluginBase):
                 message_bytes = self._encoder.encode(device_list)
                 size = None
                 if sent is None or message_bytes.wire != sent.wire:
-                    seconds = rate_limit.wait(self._clock())
+                    seconds = rate_limit.get_delay(self._clock())
                     if seconds:
                         await self._pause(seconds)
                         continue  # with the current list, which may equal the sent one
-                    rate_limit = rate_limit.sent(self._clock())
+                    rate_limit = rate_limit.add_message(self._clock())
                     yield message_bytes
                     sent = message_bytes
                     size = len(message_bytes.wire)
@@ -150,7 +150,9 @@ class Plugin(DevicePluginBase):
 
     def _build_log_fields(self, error: GRPCError, refusal: GrantRefusedError) -> dict[str, dict[str, str]]:
         """Return the log fields of a refusal."""
-        return fields(MessageId.GRANT_REFUSED, resource=self._resource, reason=error.message, cause=refusal.cause.value)
+        return build_log_extra(
+            MessageId.GRANT_REFUSED, resource=self._resource, reason=error.message, cause=refusal.cause.value
+        )
 
     def _prefer(self, request: ContainerPreferredAllocationRequest) -> ContainerPreferredAllocationResponse:
         try:

@@ -14,7 +14,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import NamedTuple
 
 from agent.core.entry.resource_spec import ResourceSpec
-from agent.core.message_id import MessageId, fields
+from agent.core.message_id import MessageId, build_log_extra
 from agent.core.reason import Reason
 from agent.core.registration_phase import Phase
 from agent.host.directory_lock import DirectoryLock
@@ -161,7 +161,7 @@ class ResourceTasks:
         self._on_retired(name)
         self._registry.forget(name)
         self._status.remove(name)
-        log.info("%s: retired", name, extra=fields(MessageId.RETIRED, resource=name))
+        log.info("%s: retired", name, extra=build_log_extra(MessageId.RETIRED, resource=name))
 
     async def _keep_registered(self, name: str, resource: _ResourceTask) -> None:
         """Keep the resource registered with its present options, until cancelled."""

@@ -24,9 +24,9 @@ from agent.registration.wait_for_any import wait_for_any
 STREAM_SECONDS = 10.0  # from Register's answer to the first ListAndWatch
 EAGER_SECONDS = 1.0  # a socket that refuses connections is tried every EAGER_PAUSE; it usually listens soon
 EAGER_PAUSE = 0.015
-CONNECT_BACKOFF = Backoff(first=0.1, ceiling=10.0)  # after EAGER_SECONDS
+CONNECT_BACKOFF = Backoff(initial_s=0.1, max_s=10.0)  # after EAGER_SECONDS
 DOWN_SECONDS = 0.5  # then an unreachable kubelet is reported as down
-REGISTER_BACKOFF = Backoff(first=1.25, ceiling=60.0)
+REGISTER_BACKOFF = Backoff(initial_s=1.25, max_s=60.0)
 
 
 async def keep_registered(resource: str, serve: EndpointFactory, kubelet: SocketWatch, report: PhaseListener) -> None:
@@ -44,9 +44,9 @@ async def keep_registered(resource: str, serve: EndpointFactory, kubelet: Socket
         if kubelet.identity is None:
             report(Phase.WAITING, _make_kubelet_reason(f"{kubelet.path} is not there"))
         identity = await kubelet.wait_for_socket()
-        backoff = (backoff if identity == previous_identity else backoff.reset()).failed()
+        backoff = (backoff if identity == previous_identity else backoff.reset()).add_failure()
         previous_identity = identity
-        pause = backoff.seconds(random.random())  # noqa: S311  jitter, no secret
+        pause = backoff.compute_delay(random.random())  # noqa: S311  jitter, no secret
         start_time = asyncio.get_running_loop().time()
         try:
             async with serve() as endpoint:
@@ -54,10 +54,10 @@ async def keep_registered(resource: str, serve: EndpointFactory, kubelet: Socket
                 has_file = endpoint.is_present
                 await endpoint.end()
         except TimeoutError as error:
-            report(Phase.WAITING, Reason.of(str(error)))
+            report(Phase.WAITING, Reason.from_text(str(error)))
             stream_seconds, has_file = 0.0, True
         except OSError as error:
-            report(Phase.WAITING, Reason.of(f"its socket cannot be made: {error}"))
+            report(Phase.WAITING, Reason.from_text(f"its socket cannot be made: {error}"))
             stream_seconds, has_file = 0.0, True
         if stream_seconds >= STEADY_SECONDS:
             backoff = backoff.reset()
@@ -102,7 +102,7 @@ async def _register_once(
     if not endpoint.stream_count or kubelet.identity not in (None, identity):
         if failure == NO_REASON and endpoint.is_present and kubelet.identity == identity:
             text = f"the kubelet opened no stream within {STREAM_SECONDS:g} s of Register"
-            report(Phase.WAITING, Reason.of(text))
+            report(Phase.WAITING, Reason.from_text(text))
         return 0.0
     report(Phase.STREAMING, NO_REASON)
     start_time = loop.time()
@@ -141,14 +141,14 @@ async def _register(
             except RefusedByKubelet as error:
                 return Reason(ReasonCause.REFUSED, str(error))
             except TimeoutError as error:
-                return Reason.of(f"the kubelet: {error}")
+                return Reason.from_text(f"the kubelet: {error}")
             else:
                 return NO_REASON
         if loop.time() - start_time < EAGER_SECONDS:
             await asyncio.sleep(EAGER_PAUSE)
             continue
-        backoff = backoff.failed()
-        await wait_for_any(asyncio.sleep(backoff.seconds(random.random())), kubelet.wait_for_event())  # noqa: S311  jitter
+        backoff = backoff.add_failure()
+        await wait_for_any(asyncio.sleep(backoff.compute_delay(random.random())), kubelet.wait_for_event())  # noqa: S311  jitter
 
 
 async def _wait_for_removal(endpoint: Endpoint, kubelet: SocketWatch) -> None:

@@ -17,7 +17,7 @@ from agent.kubelet.endpoint import Endpoint, EndpointFactory
 from agent.registration.wait_for_any import wait_for_any
 
 STREAM_SECONDS = 30.0  # without a stream for this time, the plugin watcher gets a new socket
-OFFER_BACKOFF = Backoff(first=6.25, ceiling=60.0)  # at least 5 s after jitter
+OFFER_BACKOFF = Backoff(initial_s=6.25, max_s=60.0)  # at least 5 s after jitter
 
 
 async def keep_offered(
@@ -41,20 +41,20 @@ async def keep_offered(
                 has_file = endpoint.is_present
                 await endpoint.end()
         except TimeoutError as error:
-            report(Phase.WAITING, Reason.of(str(error)))
+            report(Phase.WAITING, Reason.from_text(str(error)))
             stream_seconds, has_file, has_directory = 0.0, True, True
         except OSError as error:
-            report(Phase.WAITING, Reason.of(f"its socket cannot be made: {error}"))
+            report(Phase.WAITING, Reason.from_text(f"its socket cannot be made: {error}"))
             stream_seconds, has_file, has_directory = 0.0, True, False
         else:
             has_directory = True
         if stream_seconds >= STEADY_SECONDS:
             backoff = backoff.reset()
             continue
-        backoff = backoff.failed()
+        backoff = backoff.add_failure()
         if not has_file and backoff.failures == 1:  # a removed socket is replaced at once, but only once
             continue
-        pause = asyncio.sleep(backoff.seconds(random.random()))  # noqa: S311  jitter
+        pause = asyncio.sleep(backoff.compute_delay(random.random()))  # noqa: S311  jitter
         await (pause if has_directory else wait_for_any(pause, wait_for_event()))
 
 

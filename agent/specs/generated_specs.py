@@ -266,7 +266,7 @@ def add_spec_faults(
 def _add_fault(candidate: Candidate, key: str, faults: Mapping[str, str], specs: Sequence[ResourceSpec]) -> Candidate:
     reason = faults.get(key) or faults.get("", "")
     return (
-        replace(candidate, unhealthy_reason=Reason.of(reason))
+        replace(candidate, unhealthy_reason=Reason.from_text(reason))
         if reason and not candidate.reason and specs[candidate.entry].via
         else candidate
     )

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from agent.core.entry.generated_cdi import Edits, build_spec, make_file_name, parse_spec, render_spec
-from agent.core.grants.build_grant import edits_of
+from agent.core.grants.build_grant import build_spec_edits
 from agent.core.grants.grant import GrantRefusedError
 from agent.core.language.value import Absent
 from agent.host.cdi_spec_file import SpecFiles
@@ -101,7 +101,7 @@ class SpecBuilder:
         reread = reread_devices(self._root, [request for _, request in requests], self._specs)
         for (name, request), device in zip(requests, reread, strict=True):
             try:
-                devices[name] = SpecDevice(request, edits_of(request.spec, device, inputs.resource))
+                devices[name] = SpecDevice(request, build_spec_edits(request.spec, device, inputs.resource))
             except GrantRefusedError as error:
                 faults[request.device.key] = f"its CDI spec: {error.text}"
         return devices, faults

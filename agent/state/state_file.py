@@ -48,7 +48,7 @@ def load_state(directory: str, boot_id: str = "") -> SavedState:
     return replace(
         state,
         lists=reset_for_boot(state.lists),
-        saved_checks=replace(state.saved_checks, counted={}, cleared={}, well={}),
+        saved_checks=replace(state.saved_checks, counter_values={}, cleared_lines={}, healthy_locations={}),
         boot_id=boot_id,
     )
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any, TypeVar
 
 from agent.core.entry.resource_spec import SHARE_MARK
-from agent.core.health.check_states import By
+from agent.core.health.check_states import CheckMap
 from agent.core.health.drain_overlay import Drain, DrainSet
 from agent.core.health.saved_checks import SavedChecks
 from agent.core.inventory.device import SHARE_SUFFIX, Device, DeviceList, Health, Member, make_list_sort_key
@@ -19,7 +19,7 @@ from agent.core.reason import Reason
 from agent.core.struct import Struct, field, replace
 
 VERSION = 1
-NOT_FOUND_YET = Reason.of("not seen since the agent started")
+NOT_FOUND_YET = Reason.from_text("not seen since the agent started")
 _ID = re.compile(rf"[A-Za-z0-9_.:@-]{{1,{ID_LIMIT}}}")
 _SHARES_LIMIT = 1_000_000
 
@@ -55,16 +55,16 @@ class StateWriter:
         fields = {
             "fanned": dict(sorted(state.generated_names.items())),
             "held": sorted(state.held_ids),
-            "failing": checks.failing,
+            "failing": checks.failure_reasons,
         }
         fields |= {
             "boot": state.boot_id,
-            "latched": checks.latched,
-            "counted": checks.counted,
-            "cleared": checks.cleared,
+            "latched": checks.latches,
+            "counted": checks.counter_values,
+            "cleared": checks.cleared_lines,
         }
-        fields |= {"well": {entry: sorted(places) for entry, places in checks.well.items()}}
-        fields |= {"drained": {"places": state.drain_set.places, "resources": state.drain_set.resources}}
+        fields |= {"well": {entry: sorted(places) for entry, places in checks.healthy_locations.items()}}
+        fields |= {"drained": {"places": state.drain_set.locations, "resources": state.drain_set.resources}}
         other_lines = ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in fields.items())
         return f'{{"version": {VERSION},\n"lists": {{\n{lists}\n}},\n{other_lines}}}\n'
 
@@ -169,7 +169,7 @@ def _without_number(device: Device) -> Device:
     return replace(device, instance_id="", key=get_key_without_number(device), members=members)
 
 
-def _parse_check_values(entries: Any, kind: type[T]) -> By[T]:  # noqa: ANN401  JSON is anything
+def _parse_check_values(entries: Any, kind: type[T]) -> CheckMap[T]:  # noqa: ANN401  JSON is anything
     return {
         entry: {
             place: {check: _require_type(value, kind) for check, value in _require_type(checks, dict).items()}

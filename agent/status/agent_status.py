@@ -18,7 +18,7 @@ from agent.core.language.safe_text import escape, format_count, shorten
 from agent.core.lists.build_lists import DeviceLists
 from agent.core.lists.numa_topology import WithheldTopology
 from agent.core.lists.transitions import MAX_TRANSITION_LINES, Transition, find_transitions
-from agent.core.message_id import NOTICE, MessageId, fields
+from agent.core.message_id import NOTICE, MessageId, build_log_extra
 from agent.core.reason import Reason, ReasonCause
 from agent.core.registration_phase import Phase
 from agent.core.report.agent_snapshot import STARTING, KubeletState, ResourceState, format_timestamp
@@ -157,7 +157,9 @@ class Status:
         """Log each resource with fewer devices than expected once, with the count."""
         for name, text in missing.items():
             if self.missing.get(name) != text:
-                log.warning("%s: %s there", name, text, extra=fields(MessageId.SHORT, resource=name, reason=text))
+                log.warning(
+                    "%s: %s there", name, text, extra=build_log_extra(MessageId.SHORT, resource=name, reason=text)
+                )
         for name in self.missing.keys() - missing.keys():
             log.info("%s: as many devices there as expected", name)
         self.missing = dict(missing)
@@ -176,7 +178,7 @@ class Status:
         """Report that the agent is ready."""
         self._is_ready = True
         self._notify_waiters()
-        log.log(NOTICE, "agent: starting → ready: %s", self.format_line(), extra=fields(MessageId.READY))
+        log.log(NOTICE, "agent: starting → ready: %s", self.format_line(), extra=build_log_extra(MessageId.READY))
 
     @property
     def has_started(self) -> bool:
@@ -286,7 +288,7 @@ class Status:
             and (previous.up is None or streaming_count + refused_count == resource_count)
         ):
             if previous.up is False:
-                extra = fields(
+                extra = build_log_extra(
                     MessageId.KUBELET_UP,
                     **{"from": "down"},
                     to="up",
@@ -307,7 +309,7 @@ class Status:
             reason = waiting_states[0].reason.text
             previous_word = "starting" if previous.up is None else "up"
             waiting = f"{format_count(len(waiting_states), 'resource')} wait{'s' * (len(waiting_states) == 1)}"
-            extra = fields(MessageId.KUBELET_DOWN, **{"from": previous_word}, to="down", reason=escape(reason))
+            extra = build_log_extra(MessageId.KUBELET_DOWN, **{"from": previous_word}, to="down", reason=escape(reason))
             self._down_since = time.strftime("%H:%M:%S")
             log.error("kubelet: %s → down: %s (%s)", previous_word, escape(reason), waiting, extra=extra)
             self.kubelet = KubeletState(up=False, since=current_time, reason=reason, restarts=previous.restarts)
@@ -326,7 +328,7 @@ def _build_phase_fields(
 ) -> dict[str, dict[str, str]]:
     """Return the log fields of a change from one phase to another."""
     states = {"from": previous.phase.value, "to": current.phase.value}
-    return fields(
+    return build_log_extra(
         kind, resource=resource, **states, reason=escape(str(current.reason)), since=_format_wall_time(previous.since)
     )
 

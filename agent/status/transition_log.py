@@ -10,7 +10,7 @@ from agent.core.grants.held_ids import Holders
 from agent.core.inventory.device import Health, split_share
 from agent.core.language.safe_text import escape
 from agent.core.lists.transitions import MAX_TRANSITION_LINES, Transition
-from agent.core.message_id import NOTICE, MessageId, fields
+from agent.core.message_id import NOTICE, MessageId, build_log_extra
 
 log = logging.getLogger("agent")
 
@@ -39,7 +39,7 @@ def log_transitions(transitions: Sequence[LoggedTransition], get_holders: Callab
             "%s%s",
             escape(str(change)),
             escape(suffix),
-            extra=fields(
+            extra=build_log_extra(
                 _choose_message_id(change),
                 resource=change.resource,
                 device=change.id,
@@ -64,7 +64,7 @@ def _log_summary(changes: Sequence[Transition]) -> None:
         len(changes) - unhealthy_count,
         unhealthy_count,
         escape(str(changes[0])),
-        extra=fields(MessageId.AT_ONCE, resource=changes[0].resource),
+        extra=build_log_extra(MessageId.AT_ONCE, resource=changes[0].resource),
     )
 
 

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Sequence
 from agent.core.entry.kernel_log_check import LogRecord
 from agent.core.entry.resource_spec import ResourceSpec
 from agent.core.health.check_states import CheckStates, DeviceCheckStates, DeviceRef
-from agent.core.health.drain_overlay import DrainOverlay, DrainSet, overlay
+from agent.core.health.drain_overlay import DrainOverlay, DrainSet, apply_drains
 from agent.core.health.evaluation import Evaluation, evaluate
 from agent.core.health.kernel_log import KernelLogHistory, LogKey
-from agent.core.health.saved_checks import SavedChecks, SavedChecksBuilder, remembered
+from agent.core.health.saved_checks import SavedChecks, SavedChecksBuilder, restore_check_states
 from agent.core.inventory.candidate import Candidate
 from agent.core.inventory.device import Device
 from agent.core.inventory.inventory import Inventory
@@ -36,7 +36,7 @@ class _Clearing(Struct):
 
     def concerns(self, spot: DeviceRef, ward: DeviceCheckStates) -> bool:
         """Whether that is this device, or was where it is, or a partner of whose health its checks speak."""
-        ours = spot.at in self.device.keys or ward.place in self.device.locations
+        ours = spot.key_or_location in self.device.keys or ward.location in self.device.locations
         return spot in self.partners or (spot.entry == self.entry and ours)
 
 
@@ -53,57 +53,57 @@ class CheckEvaluator:
         answers: what checks have said at looks, by name and result, so often.
     """
 
-    def __init__(self, memory: SavedChecks, apart: float, drained: DrainSet) -> None:
-        self.journal = KernelLogHistory()
+    def __init__(self, saved_checks: SavedChecks, look_distance_s: float, drains: DrainSet) -> None:
+        self.log_history = KernelLogHistory()
         self._stirred: set[LogKey] | None = set()
-        self._concluded = Evaluation(remembered(memory))
+        self._concluded = Evaluation(restore_check_states(saved_checks))
         self._remembering = SavedChecksBuilder()
         self._clearing: list[_Clearing] = []
-        self._apart = apart
+        self._apart = look_distance_s
         self._specs: Sequence[ResourceSpec] = ()
-        self.answers: Counter[tuple[str, str]] = Counter()
+        self.result_counts: Counter[tuple[str, str]] = Counter()
         self._overlay = DrainOverlay()
-        self.drained = drained
+        self.drains = drains
 
     @property
-    def conditions(self) -> CheckStates:
+    def check_states(self) -> CheckStates:
         """All conditions, after the look that was concluded last."""
-        return self._concluded.conditions
+        return self._concluded.check_states
 
     @property
-    def memory(self) -> SavedChecks:
+    def saved_checks(self) -> SavedChecks:
         """What is known of what was looked at, told or not."""
-        return self._remembering.memory(self._concluded.conditions)
+        return self._remembering.update(self._concluded.check_states)
 
     @property
-    def stirred(self) -> bool:
+    def has_log_changes(self) -> bool:
         """Whether the kernel log spoke of somebody since the last conclusion."""
         return self._stirred is None or bool(self._stirred)
 
-    def hear(self, records: Iterable[LogRecord]) -> None:
+    def add_records(self, records: Iterable[LogRecord]) -> None:
         """Take what the kernel says."""
         for record in records:
-            told = self.journal.hear(record)
+            told = self.log_history.add_record(record)
             if self._stirred is not None:
                 self._stirred |= told
 
-    def deaf(self, why: Absent | None) -> None:
+    def set_log_error(self, why: Absent | None) -> None:
         """That the kernel log cannot be read, for that reason; or that it can."""
-        if why != self.journal.absent:
-            self.journal.absent = why
+        if why != self.log_history.read_error:
+            self.log_history.read_error = why
             self._stirred = None
 
     @property
     def next_at(self) -> float | None:
         """Monotonic seconds at which a device is to be looked at for its checks; None if none is."""
-        return self._concluded.conditions.next_at
+        return self._concluded.check_states.next_at
 
     @property
-    def offers(self) -> ResourceCandidates:
+    def candidates(self) -> ResourceCandidates:
         """The candidates of the look that was concluded last, what fails and what is drained as their fault."""
-        return self._overlay.offers
+        return self._overlay.candidates
 
-    def conclude(self, look: Inventory, specs: Sequence[ResourceSpec], now: float) -> None:
+    def evaluate_checks(self, look: Inventory, specs: Sequence[ResourceSpec], now: float) -> None:
         """Have the checks say what a look says. The same look again is no other look."""
         entries = [
             name
@@ -113,27 +113,33 @@ class CheckEvaluator:
         stirred, self._stirred = self._stirred, set()
         before = self._concluded
         self._concluded = evaluate(
-            before, look.get_resource_candidates(), entries, now, self._apart, journal=self.journal, stirred=stirred
+            before,
+            look.get_resource_candidates(),
+            entries,
+            now,
+            self._apart,
+            log_history=self.log_history,
+            changed_log_keys=stirred,
         )
         if self._concluded is not before:
-            self.answers.update(self._concluded.answers)
+            self.result_counts.update(self._concluded.result_counts)
         if specs is not self._specs:
             self._specs = specs
             kept = {check.name for spec in specs for check in spec.list_checks()}
-            self.answers = Counter({one: count for one, count in self.answers.items() if one[0] in kept})
-        self._overlay = overlay(self._overlay, self._concluded.offers, self.drained)
+            self.result_counts = Counter({one: count for one, count in self.result_counts.items() if one[0] in kept})
+        self._overlay = apply_drains(self._overlay, self._concluded.candidates, self.drains)
 
-    def restless(self, candidates: Iterable[Candidate]) -> bool:
+    def has_undecided_check(self, candidates: Iterable[Candidate]) -> bool:
         """Whether a check of one of these is about to turn: another answer counts, though it says the same."""
-        there = self._concluded.conditions.there
+        there = self._concluded.check_states.present_devices
         for one in (one for candidate in candidates for one in list_checks(candidate)):
             ward = there.get(DeviceRef(one.entry, one.device_key))
-            condition = ward.conditions.get(one.check.name) if ward else None
-            if condition is None or condition.early or condition.since is not None:
+            condition = ward.check_states.get(one.check.name) if ward else None
+            if condition is None or condition.never_healthy or condition.since is not None:
                 return True
         return False
 
-    def due(self, now: float, *, swept: bool = False) -> frozenset[str]:
+    def take_due_keys(self, now: float, *, swept: bool = False) -> frozenset[str]:
         """The keys of what is to be looked at now, also because a person has cleared something of it.
 
         swept: everything is; so what may turn when it says the same again is, too.
@@ -141,12 +147,18 @@ class CheckEvaluator:
         clearing, self._clearing = self._clearing, []
         keys: frozenset[str] = frozenset()
         for one in clearing:
-            conditions, cleared = self._concluded.conditions.cleared(one.concerns, one.check, self.journal.last)
-            self._concluded = replace(self._concluded, conditions=conditions)
+            conditions, cleared = self._concluded.check_states.clear_checks(
+                one.concerns, one.check, self.log_history.last_number
+            )
+            self._concluded = replace(self._concluded, check_states=conditions)
             one.done.set_result(cleared)
-            keys |= frozenset((*one.device.keys, *(spot.at for spot in one.partners))) if cleared else frozenset()
-        restless = self._concluded.conditions.find_undecided_keys() if swept else frozenset[str]()
-        return keys | restless | self._concluded.conditions.due_at(now)
+            keys |= (
+                frozenset((*one.device.keys, *(spot.key_or_location for spot in one.partners)))
+                if cleared
+                else frozenset()
+            )
+        restless = self._concluded.check_states.find_undecided_keys() if swept else frozenset[str]()
+        return keys | restless | self._concluded.check_states.find_due_keys(now)
 
     def clear(self, entry: str, device: Device, check: str | None) -> asyncio.Future[frozenset[str]]:
         """Have checks of a device begin anew at the next look; which of them failed.
@@ -154,5 +166,5 @@ class CheckEvaluator:
         check: the one; None for all of them.
         """
         done: asyncio.Future[frozenset[str]] = asyncio.get_running_loop().create_future()
-        self._clearing.append(_Clearing(entry, device, check, done, self._concluded.partners(device.keys)))
+        self._clearing.append(_Clearing(entry, device, check, done, self._concluded.find_partner_refs(device.keys)))
         return done

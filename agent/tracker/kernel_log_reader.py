@@ -29,42 +29,42 @@ class KernelLogReader:
     """
 
     def __init__(
-        self, root: Root, checking: CheckEvaluator, stirred: Callable[[], None], clock: Callable[[], float]
+        self, root: Root, check_evaluator: CheckEvaluator, on_change: Callable[[], None], clock: Callable[[], float]
     ) -> None:
         self._kernel_log = KernelLog(root, clock)
-        self._checking = checking
-        self._stirred = stirred
+        self._checking = check_evaluator
+        self._stirred = on_change
         self._reading: int | None = None
-        self.lines = 0
+        self.line_count = 0
 
     @property
     def overruns(self) -> int:
         """How often lines were lost."""
         return self._kernel_log.overruns
 
-    async def follow(self, specs: Iterable[ResourceSpec], *, anew: bool) -> None:
+    async def follow(self, specs: Iterable[ResourceSpec], *, restart: bool) -> None:
         """Listen for the checks of these entries; all that was said since boot is heard when this returns.
 
         anew: see to it that it is still being read.
         """
-        new = self._checking.journal.follow(logs(specs))
-        if not self._checking.journal.follows:
+        new = self._checking.log_history.set_logs(list_logs(specs))
+        if not self._checking.log_history.has_logs:
             self.close()
             return
-        if new or self._checking.journal.absent is not None:
+        if new or self._checking.log_history.read_error is not None:
             self.close()
             why = self._kernel_log.open()
-            if why is not None and why != self._checking.journal.absent:
+            if why is not None and why != self._checking.log_history.read_error:
                 log.warning("%s: checks that listen to the kernel log cannot tell", why.reason)
-            self._checking.deaf(why)
+            self._checking.set_log_error(why)
         for _ in iter(self._take, False):
             await asyncio.sleep(0)
-        if new or anew or self._reading is None:
+        if new or restart or self._reading is None:
             self._listen()
 
     def poll(self) -> None:
         """Hear what a plain file says by now, of which nothing tells when it is written to."""
-        if self._checking.journal.follows and self._reading is None:
+        if self._checking.log_history.has_logs and self._reading is None:
             while self._take():
                 pass
 
@@ -90,18 +90,18 @@ class KernelLogReader:
         self._take()
         if self._kernel_log.is_at_end:
             self._stop()  # until the next sweep
-        if self._checking.stirred:
+        if self._checking.has_log_changes:
             self._stirred()
 
     def _take(self) -> bool:
         """Whether there were records, and may be more."""
         records = self._kernel_log.read_records(RECORDS)
-        self.lines += len(records or ())
-        self._checking.hear(records or ())
+        self.line_count += len(records or ())
+        self._checking.add_records(records or ())
         return records is not None
 
 
-def logs(specs: Iterable[ResourceSpec]) -> dict[Log, None]:
+def list_logs(specs: Iterable[ResourceSpec]) -> dict[Log, None]:
     """What the checks of these entries listen for, and those of partners of whose health they speak."""
     checks = (check for spec in specs for check in spec.list_checks())
     return dict.fromkeys(check.log for check in checks if check.log is not None)

@@ -44,31 +44,33 @@ class ListPublisher:
         self,
         registry: Registry,
         specs: Sequence[ResourceSpec],
-        told: Mapping[str, DeviceList],
-        fanned: Mapping[str, str],
+        saved_lists: Mapping[str, DeviceList],
+        saved_generated_names: Mapping[str, str],
         *,
-        own_specs: GeneratedSpecs | None,
-        held: Callable[[], frozenset[str]],
-        known: Callable[[], frozenset[str]],
-        published: Callable[[Mapping[str, DeviceList], DeviceLists], None],
+        generated_specs: GeneratedSpecs | None,
+        get_held_ids: Callable[[], frozenset[str]],
+        get_confirmed_ids: Callable[[], frozenset[str]],
+        on_published: Callable[[Mapping[str, DeviceList], DeviceLists], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        names = {name: GeneratedName(written) for name, written in fanned.items()}
-        self.assembly = DeviceLists(dict(told), written_names=map_names_to_entries(specs, names), generated_names=names)
+        names = {name: GeneratedName(written) for name, written in saved_generated_names.items()}
+        self.device_lists = DeviceLists(
+            dict(saved_lists), written_names=map_names_to_entries(specs, names), generated_names=names
+        )
         self._registry = registry
-        self._own_specs = own_specs
-        self._held = held
-        self._known = known
-        self._published = published
+        self._own_specs = generated_specs
+        self._held = get_held_ids
+        self._known = get_confirmed_ids
+        self._published = on_published
         self._clock = clock
 
-    def drop(self, resource: str) -> None:
+    def drop_list(self, resource: str) -> None:
         """Forget the list of a resource that is served no more."""
-        self._put({name: list_ for name, list_ in self.assembly.lists.items() if name != resource})
+        self._put({name: list_ for name, list_ in self.device_lists.lists.items() if name != resource})
 
-    def forget_lost(self, resource: str, device: Device) -> bool:
+    def forget_missing_members(self, resource: str, device: Device) -> bool:
         """Forget what a device of several host devices has lost; whether it had."""
-        lists = self.assembly.lists
+        lists = self.device_lists.lists
         list_ = forget_missing_members(lists[resource], device, self._held()) if resource in lists else None
         if list_ is not None:
             self._put({**lists, resource: list_})
@@ -83,20 +85,20 @@ class ListPublisher:
         begun: when the change began that this tells.
         """
         while True:
-            told = self.assembly.lists
+            told = self.device_lists.lists
             made = await self._assembled(look, specs, offers)
-            if self.assembly.lists is not told:
+            if self.device_lists.lists is not told:
                 continue  # something was forgotten meanwhile
-            self.assembly = made
+            self.device_lists = made
             changed = [
                 snapshot.resource
-                for snapshot in self.assembly.lists.values()
+                for snapshot in self.device_lists.lists.values()
                 if self._registry.publish(snapshot, begun)
             ]
             for _ in ("the streams write", "what they wrote is sent"):  # which goes before all else
                 await asyncio.sleep(0)
-            self._published(told, self.assembly)
-            if not self.assembly.awaits_delivery:
+            self._published(told, self.device_lists)
+            if not self.device_lists.awaits_delivery:
                 return
             try:
                 async with asyncio.timeout(DELIVERY_SECONDS):
@@ -118,7 +120,7 @@ class ListPublisher:
     def _assemble(
         self, look: Inventory, specs: Sequence[ResourceSpec], offers: ResourceCandidates, held: frozenset[str]
     ) -> DeviceLists:
-        before = self.assembly
+        before = self.device_lists
         return build_lists(
             look,
             specs,
@@ -132,4 +134,4 @@ class ListPublisher:
         )
 
     def _put(self, snapshots: Mapping[str, DeviceList]) -> None:
-        self.assembly = replace(self.assembly, lists=snapshots)
+        self.device_lists = replace(self.device_lists, lists=snapshots)

@@ -36,28 +36,34 @@ class LookThread:
         answers: who knows what programs, services and probes have told.
     """
 
-    def __init__(self, root: Root, cdi: SpecDirectories | None = None, answers: QuerySource = NO_AGENT) -> None:
+    def __init__(self, root: Root, cdi: SpecDirectories | None = None, query_source: QuerySource = NO_AGENT) -> None:
         self._root = Root(root.prefix or "/")  # its own, so that only its looks are in `asked`
         self._cdi = cdi
-        self._answers = answers
+        self._answers = query_source
 
-    async def look(
+    async def run(
         self,
         specs: Sequence[ResourceSpec],
         previous: Inventory,
-        touched: DirtySet,
+        dirty_set: DirtySet,
         *,
-        outcomes: Mapping[Command, str] | None = None,
-        movers: Mapping[str, MovableDevice] = NO_MOVABLE_DEVICES,
+        prepare_results: Mapping[Command, str] | None = None,
+        movable_devices: Mapping[str, MovableDevice] = NO_MOVABLE_DEVICES,
     ) -> tuple[Inventory, frozenset[str]]:
         """As `take_look`.
 
         A file that keeps the look waiting is passed over, and everything is looked at again without it: dead hardware
         costs its own facts, and the others some seconds, once. A look that is only slow is waited for.
         """
-        take = partial(run_look, cdi=self._cdi, answers=self._answers, outcomes=outcomes, movers=movers)
+        take = partial(
+            run_look,
+            cdi=self._cdi,
+            query_source=self._answers,
+            prepare_results=prepare_results,
+            movable_devices=movable_devices,
+        )
         asked: set[str] = set()
-        looking = start_in_thread(take, self._root, specs, previous, touched)
+        looking = start_in_thread(take, self._root, specs, previous, dirty_set)
         try:
             while not (await asyncio.wait([looking], timeout=SILENT_SECONDS))[0]:
                 now = set(self._root.paths_in_read.values()) - self._root.silent_paths
@@ -66,7 +72,7 @@ class LookThread:
                     looking.cancel()
                     # The thread that is left behind may go on with what is handed on from look to look: nothing of it.
                     previous = replace(previous, read_history=None)
-                    looking = start_in_thread(take, self._root, specs, previous, touched | ALL_DIRTY)
+                    looking = start_in_thread(take, self._root, specs, previous, dirty_set | ALL_DIRTY)
                 asked = now - silent
             return looking.result()
         finally:
@@ -79,7 +85,7 @@ class LookThread:
         self._root.silent_paths |= silent
 
 
-def where_to_look(root: Root, specs: Sequence[ResourceSpec]) -> frozenset[str]:
+def list_device_directories(root: Root, specs: Sequence[ResourceSpec]) -> frozenset[str]:
     """The directories below /dev where devices come and go, as far as that is known before the first look."""
     return source_kinds.list_watched_directories(root, {source for spec in specs for source in spec.sources})
 
@@ -88,29 +94,29 @@ def run_look(
     root: Root,
     specs: Sequence[ResourceSpec],
     previous: Inventory,
-    touched: DirtySet,
+    dirty_set: DirtySet,
     cdi: SpecDirectories | None = None,
     *,
-    answers: QuerySource = NO_AGENT,
-    outcomes: Mapping[Command, str] | None = None,
-    movers: Mapping[str, MovableDevice] = NO_MOVABLE_DEVICES,
+    query_source: QuerySource = NO_AGENT,
+    prepare_results: Mapping[Command, str] | None = None,
+    movable_devices: Mapping[str, MovableDevice] = NO_MOVABLE_DEVICES,
 ) -> tuple[Inventory, frozenset[str]]:
     """The host as it is now, as the entries see it, and the directories where that may change without an event.
 
     What `touched` does not concern is taken from `previous`; of everything, what still says the same.
     """
     sources = tuple(dict.fromkeys(source for spec in specs for source in spec.sources))
-    listing = source_kinds.list_devices(root, sources, previous.listing, touched)
-    reader = HostReader(root, cdi, answers)
-    swept = find_changes(specs, listing, reader, previous, touched) if touched.is_full_rescan else None
+    listing = source_kinds.list_devices(root, sources, previous.listing, dirty_set)
+    reader = HostReader(root, cdi, query_source)
+    swept = find_changes(specs, listing, reader, previous, dirty_set) if dirty_set.is_full_rescan else None
     now = update_inventory(
         specs,
         listing,
         reader,
         previous,
-        touched if swept is None else swept,
-        program_results=outcomes,
-        movable_devices=movers,
+        dirty_set if swept is None else swept,
+        program_results=prepare_results,
+        movable_devices=movable_devices,
     )
     if swept is not None or now is not previous:
         now = replace(now, read_history=build_read_history(specs, now, reader, previous, is_rescan=swept is not None))

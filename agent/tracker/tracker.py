@@ -24,7 +24,7 @@ from agent.core.language.safe_text import escape
 from agent.core.lists.build_lists import DeviceLists
 from agent.core.lists.list_inputs import HeldIds
 from agent.core.lists.resource_names import ResourceCandidates
-from agent.core.message_id import NOTICE, MessageId, fields
+from agent.core.message_id import NOTICE, MessageId, build_log_extra
 from agent.core.report.counter_values import CounterValues
 from agent.core.report.metrics import KERNEL_LOG
 from agent.counters import Counters
@@ -72,169 +72,171 @@ class Tracker:
         root: Root,
         registry: Registry,
         specs: Sequence[ResourceSpec],
-        told: Mapping[str, DeviceList],
+        saved_lists: Mapping[str, DeviceList],
         *,
-        fanned: Mapping[str, str] | None = None,
-        memory: SavedChecks | None = None,
-        drained: DrainSet | None = None,
-        settle: float,
-        every: float,
+        saved_generated_names: Mapping[str, str] | None = None,
+        saved_checks: SavedChecks | None = None,
+        drains: DrainSet | None = None,
+        debounce_s: float,
+        rescan_interval_s: float,
         cdi: SpecDirectories | None = None,
-        answers: QuerySource = NO_AGENT,
-        preparing: PrepareRunner | None = None,
-        counts: Counters | None = None,
-        own_specs: GeneratedSpecs | None = None,
-        held: Callable[[], frozenset[str]],
-        known: Callable[[], frozenset[str]] | None = None,
-        published: Callable[[Mapping[str, DeviceList], DeviceLists], None],
+        query_source: QuerySource = NO_AGENT,
+        prepare_runner: PrepareRunner | None = None,
+        counters: Counters | None = None,
+        generated_specs: GeneratedSpecs | None = None,
+        get_held_ids: Callable[[], frozenset[str]],
+        get_confirmed_ids: Callable[[], frozenset[str]] | None = None,
+        on_published: Callable[[Mapping[str, DeviceList], DeviceLists], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.look = Inventory()
+        self.inventory = Inventory()
         self.specs = tuple(specs)
         self.directories: frozenset[str] = frozenset()
-        self._settle = settle
-        self._every = every
+        self._settle = debounce_s
+        self._every = rescan_interval_s
         self._clock = clock
-        self._preparing = preparing
-        self._own_specs = own_specs
-        self._known = known or held
-        self._looking = LookThread(root, cdi, answers)
+        self._preparing = prepare_runner
+        self._own_specs = generated_specs
+        self._known = get_confirmed_ids or get_held_ids
+        self._looking = LookThread(root, cdi, query_source)
         self._lists = ListPublisher(
             registry,
             self.specs,
-            told,
-            fanned or {},
-            own_specs=own_specs,
-            held=held,
-            known=self._known,
-            published=published,
+            saved_lists,
+            saved_generated_names or {},
+            generated_specs=generated_specs,
+            get_held_ids=get_held_ids,
+            get_confirmed_ids=self._known,
+            on_published=on_published,
             clock=clock,
         )
         self._wanted = self.specs
         self._rounds = SourceTimers()
-        self._checking = CheckEvaluator(memory or SavedChecks(), settle, drained or DrainSet())
-        self._hearing = KernelLogReader(root, self._checking, self.reassemble, clock)
+        self._checking = CheckEvaluator(saved_checks or SavedChecks(), debounce_s, drains or DrainSet())
+        self._hearing = KernelLogReader(root, self._checking, self.request_lists, clock)
         self._touched = ALL_DIRTY
         self._reassemble = False
-        self._counts = counts or Counters()
+        self._counts = counters or Counters()
         self._begun: float | None = None  # when what was not looked at yet began to be
         self._nudged = asyncio.Event()
         self._nudged.set()
         self._looked = asyncio.Event()
 
-    def nudge(self, touched: DirtySet = ALL_DIRTY) -> None:
+    def request_look(self, dirty_set: DirtySet = ALL_DIRTY) -> None:
         """Say that something may have changed on the host."""
-        self._touched |= touched
-        if touched and self._begun is None:
+        self._touched |= dirty_set
+        if dirty_set and self._begun is None:
             self._begun = time.monotonic()
         self._nudged.set()
 
     def needs_query(self, mark: str) -> bool:
         """Whether anything rests on an inquiry."""
-        return bool(self.look.path_index.get_keys(mark))
+        return bool(self.inventory.path_index.get_keys(mark))
 
     def needs_probe(self, mark: str) -> bool:
         """Whether anything rests on what a probe says."""
-        return self.look.path_index.has_keys_below(mark)
+        return self.inventory.path_index.has_keys_below(mark)
 
     def report_change(self, mark: str, *, changed: bool) -> None:
         """Say that there is an answer to an inquiry, and whether it is another than before."""
-        keys = self.look.path_index.get_keys(mark)
-        if changed or self._checking.restless(found for key in keys for found in self.look.find_candidates(key)):
-            self.nudge(DirtySet(frozenset({mark})))
+        keys = self.inventory.path_index.get_keys(mark)
+        if changed or self._checking.has_undecided_check(
+            found for key in keys for found in self.inventory.find_candidates(key)
+        ):
+            self.request_look(DirtySet(frozenset({mark})))
 
-    def reassemble(self) -> None:
+    def request_lists(self) -> None:
         """Say that what pods hold may have changed; the host need not be looked at for that."""
         self._reassemble = True
         self._nudged.set()
 
     @property
-    def assembly(self) -> DeviceLists:
+    def device_lists(self) -> DeviceLists:
         """The lists as last told."""
-        return self._lists.assembly
+        return self._lists.device_lists
 
-    def drop(self, resource: str) -> None:
+    def drop_list(self, resource: str) -> None:
         """Forget the list of a resource that is served no more."""
-        self._lists.drop(resource)
+        self._lists.drop_list(resource)
 
-    def entry_of(self, resource: str) -> ResourceSpec | None:
+    def find_entry(self, resource: str) -> ResourceSpec | None:
         """The entry that a resource is of, as last told; not those that add to it."""
-        written = self.assembly.written_names.get(resource)
+        written = self.device_lists.written_names.get(resource)
         name = written or resource
         return None if written is None else next((spec for spec in self.specs if spec.name == name), None)
 
     def is_exclusive(self, device: Device) -> bool:
         """Return whether a grant of a listed device keeps other devices from pods."""
-        return self.assembly.is_exclusive(device)
+        return self.device_lists.is_exclusive(device)
 
-    def exclusive_devices(self) -> Iterator[tuple[str, Device]]:
+    def find_exclusive_devices(self) -> Iterator[tuple[str, Device]]:
         """Yield all such devices, each with its resource."""
-        return self.assembly.find_exclusive_devices()
+        return self.device_lists.find_exclusive_devices()
 
     @property
-    def offers(self) -> ResourceCandidates:
+    def candidates(self) -> ResourceCandidates:
         """The candidates of the look, what fails as their fault."""
-        return self._checking.offers
+        return self._checking.candidates
 
     @property
-    def conditions(self) -> CheckStates:
+    def check_states(self) -> CheckStates:
         """All conditions of checks, after the last look."""
-        return self._checking.conditions
+        return self._checking.check_states
 
     @property
-    def deaf(self) -> str:
+    def kernel_log_error(self) -> str:
         """Why the kernel log cannot be read, to which checks listen; empty if it can."""
-        absent = self._checking.journal.absent
+        absent = self._checking.log_history.read_error
         return absent.reason if absent else ""
 
     @property
-    def tally(self) -> CounterValues:
+    def counter_values(self) -> CounterValues:
         """What was counted here and by all others."""
-        self._counts.events[KERNEL_LOG] = self._hearing.lines
+        self._counts.events[KERNEL_LOG] = self._hearing.line_count
         self._counts.overruns[KERNEL_LOG] = self._hearing.overruns
-        return self._counts.build_values(self._checking.answers)
+        return self._counts.build_values(self._checking.result_counts)
 
     @property
-    def drained(self) -> DrainSet:
+    def drains(self) -> DrainSet:
         """What a person has taken out of scheduling."""
-        return self._checking.drained
+        return self._checking.drains
 
-    async def drain(self, drained: DrainSet) -> None:
+    async def set_drains(self, drains: DrainSet) -> None:
         """Have all that taken out of scheduling, and nothing else; returns when the lists say so."""
-        self._checking.drained = drained
-        self.reassemble()
-        await self.looked()
+        self._checking.drains = drains
+        self.request_lists()
+        await self.wait_for_look()
 
     @property
-    def memory(self) -> SavedChecks:
+    def saved_checks(self) -> SavedChecks:
         """What the next life is to know of checks."""
-        return self._checking.memory
+        return self._checking.saved_checks
 
     async def clear(self, resource: str, device: Device, check: str | None) -> frozenset[str]:
         """Have checks of a device that fail begin anew, and look at it again; which these were, by name.
 
         check: the one; None for all of them, and for what a device of several host devices has lost ("lost").
         """
-        lost = check is None and self._lists.forget_lost(resource, device)
+        lost = check is None and self._lists.forget_missing_members(resource, device)
         self._reassemble |= lost
-        entry = self.assembly.written_names.get(resource) or resource
+        entry = self.device_lists.written_names.get(resource) or resource
         clearing = self._checking.clear(entry, device, check)
-        await self.looked()
+        await self.wait_for_look()
         cleared = await clearing | (frozenset({"lost"}) if lost else frozenset())
         if cleared:
             said = escape(", ".join(sorted(cleared)))
-            extra = fields(MessageId.CLEARED, resource=resource, device=device.id, check=said)
+            extra = build_log_extra(MessageId.CLEARED, resource=resource, device=device.id, check=said)
             log.log(NOTICE, "%s %s: cleared: %s", resource, escape(device.id), said, extra=extra)
         return cleared
 
     def configure(self, specs: Sequence[ResourceSpec]) -> None:
         """Have other entries put in force, together with the look that sees the host as they do."""
         self._wanted = tuple(specs)
-        self.nudge(ALL_DIRTY)
+        self.request_look(ALL_DIRTY)
 
-    async def looked(self, touched: DirtySet = DirtySet()) -> None:  # noqa: B008  frozen
+    async def wait_for_look(self, dirty_set: DirtySet = DirtySet()) -> None:  # noqa: B008  frozen
         """Return when a look that began after this call, at what may have changed too, is assembled and published."""
-        self.nudge(touched)
+        self.request_look(dirty_set)
         await self._looked.wait()
 
     async def run(self) -> None:
@@ -255,33 +257,35 @@ class Tracker:
             self._hearing.poll()
             if loop.time() >= swept_at + self._every:
                 self._touched = ALL_DIRTY
-            self._touched |= DirtySet(keys=diff_movable_devices(self.look.movable_devices, self._movers(self.specs)))
+            self._touched |= DirtySet(
+                keys=diff_movable_devices(self.inventory.movable_devices, self._movers(self.specs))
+            )
             due = self._rounds.take_due_sources(self._wanted, loop.time())
-            looked = self._checking.due(self._clock(), swept=self._touched.is_full_rescan)
+            looked = self._checking.take_due_keys(self._clock(), swept=self._touched.is_full_rescan)
             self._touched |= DirtySet(sources=due, keys=looked)
             touched, self._touched = self._touched, DirtySet()
             begun, self._begun = self._begun, None
             reassemble, self._reassemble = self._reassemble, False
             done, self._looked = self._looked, asyncio.Event()
-            before, specs = self.look, self.specs
+            before, specs = self.inventory, self.specs
             if touched:
                 looked_at = loop.time()
                 swept_at = looked_at if touched.is_full_rescan else swept_at
                 await self._look(touched)
                 if self._preparing:
-                    self._preparing.set_requests(self.look.prepare_requests)
+                    self._preparing.set_requests(self.inventory.prepare_requests)
             own = self._own_specs.retry_at if self._own_specs else None
-            forget = any(at is not None and loop.time() >= at for at in (self.assembly.next_at, own))
-            stirred = reassemble or self._checking.stirred
-            if stirred or forget or self.look is not before or self.specs is not specs:
-                self._checking.conclude(self.look, self.specs, self._clock())
-                await self._lists.publish(self.look, self.specs, self.offers, begun)
+            forget = any(at is not None and loop.time() >= at for at in (self.device_lists.next_at, own))
+            stirred = reassemble or self._checking.has_log_changes
+            if stirred or forget or self.inventory is not before or self.specs is not specs:
+                self._checking.evaluate_checks(self.inventory, self.specs, self._clock())
+                await self._lists.publish(self.inventory, self.specs, self.candidates, begun)
             done.set()
 
     def _next(self, swept_at: float) -> float:
         """When there is something to do without a nudge: the sweep, the round of a source, something to forget."""
         own = self._own_specs.retry_at if self._own_specs else None
-        others = (self.assembly.next_at, self._checking.next_at, own)
+        others = (self.device_lists.next_at, self._checking.next_at, own)
         return min(swept_at + self._every, self._rounds.next_at, *(at for at in others if at is not None))
 
     async def _until_nudged(self, when: float) -> None:
@@ -295,14 +299,14 @@ class Tracker:
         """Look, and put what is seen in force together with the entries that saw it."""
         wanted = self._wanted
         touched = touched if wanted is self.specs else ALL_DIRTY
-        await self._hearing.follow(wanted, anew=touched.is_full_rescan)
+        await self._hearing.follow(wanted, restart=touched.is_full_rescan)
         began = time.monotonic()
-        self.look, self.directories = await self._looking.look(
+        self.inventory, self.directories = await self._looking.run(
             wanted,
-            self.look,
+            self.inventory,
             touched,
-            outcomes=self._preparing.outcomes if self._preparing else None,
-            movers=self._movers(wanted),
+            prepare_results=self._preparing.outcomes if self._preparing else None,
+            movable_devices=self._movers(wanted),
         )
         self._counts.look_times.observe(time.monotonic() - began)
         if self._own_specs and self._own_specs.directory and any(spec.via for spec in wanted):
@@ -314,5 +318,5 @@ class Tracker:
         if not any(spec.moved_words is not None for spec in specs):
             return {}
         return find_movable_devices(
-            specs, self.assembly.lists, self.assembly.written_names, HeldIds(self._known()).is_held
+            specs, self.device_lists.lists, self.device_lists.written_names, HeldIds(self._known()).is_held
         )

@@ -56,7 +56,7 @@ async def measure(subjects: Sequence[Subject], size: Size) -> Result:
     add(f"1 of {len(shares.ids)} shares", lambda: _choose(shares, 1))
     add(
         f"1 of {len(shares.ids)} shares, the first of a list",
-        lambda: _choose(ChoicePool(shares.snapshot, shares.rules, {}), 1),
+        lambda: _choose(ChoicePool(shares.device_list, shares.rules, {}), 1),
         budget=None,
     )
     return Result(lines)

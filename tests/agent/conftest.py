@@ -42,8 +42,8 @@ def patient(monkeypatch):
 @pytest.fixture
 def at_once(monkeypatch):
     """What waits before another try waits next to nothing; what is tested is what happens then."""
-    monkeypatch.setattr(socket_registration, "REGISTER_BACKOFF", Backoff(first=0.02, ceiling=0.05))
-    monkeypatch.setattr(watcher_registration, "OFFER_BACKOFF", Backoff(first=0.02, ceiling=0.05))
+    monkeypatch.setattr(socket_registration, "REGISTER_BACKOFF", Backoff(initial_s=0.02, max_s=0.05))
+    monkeypatch.setattr(watcher_registration, "OFFER_BACKOFF", Backoff(initial_s=0.02, max_s=0.05))
     monkeypatch.setattr(devices_in_use, "POLL_SECONDS", 0.02)
 
 

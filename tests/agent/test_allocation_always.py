@@ -49,8 +49,8 @@ class Machine:
         self.etc = top / "etc"
         (self.etc / "resources.d").mkdir(parents=True)
         self.registry = Registry()
-        self.look, self.specs, self.told = Inventory(), (), {}
-        self.offers = {}
+        self.inventory, self.specs, self.told = Inventory(), (), {}
+        self.candidates = {}
         self.published = set()  # what was told: resource, version, how many
         self.version = 0
         self.asked = []
@@ -90,11 +90,11 @@ class Machine:
 
     def see(self):
         """Look, and tell; what pods hold stays listed."""
-        self.look, _ = run_look(self.tree.root, self.specs, Inventory(), ALL_DIRTY)
-        self.offers = evaluate_one_look(self.look.get_resource_candidates())
+        self.inventory, _ = run_look(self.tree.root, self.specs, Inventory(), ALL_DIRTY)
+        self.candidates = evaluate_one_look(self.inventory.get_resource_candidates())
         moving = True
         while moving:
-            assembly = build_lists(self.look, self.specs, HELD, self.told, 0.0, candidates=self.offers)
+            assembly = build_lists(self.inventory, self.specs, HELD, self.told, 0.0, candidates=self.candidates)
             self.told, moving = assembly.lists, assembly.awaits_delivery
             for name, snapshot in self.told.items():
                 self.registry.publish(snapshot)
@@ -102,19 +102,19 @@ class Machine:
 
     # What the allocation asks of a tracker.
 
-    def entry_of(self, resource):
+    def find_entry(self, resource):
         return next((spec for spec in self.specs if spec.name == resource), None)
 
     def is_exclusive(self, device):
         return bool(device.exclusive_keys)
 
-    def exclusive_devices(self):
+    def find_exclusive_devices(self):
         return ()
 
-    def nudge(self, touched):
-        del touched
+    def request_look(self, dirty_set):
+        del dirty_set
 
-    async def looked(self):
+    async def wait_for_look(self):
         self.see()
 
     def healthy(self, resource):

@@ -71,8 +71,8 @@ async def test_several_looks_are_several_answers(node):
         say(node, "no")
         await ill(node, ONE)
         assert asked(node).count(ONE) >= before + 3
-        agent.tracker.nudge()
-        await agent.tracker.looked()
+        agent.tracker.request_look()
+        await agent.tracker.wait_for_look()
         os.unlink(node.top / f"{ONE}.ill")
         before = asked(node).count(ONE)
         await ill(node)
@@ -91,7 +91,7 @@ async def test_a_program_that_hangs_is_killed_and_says_nothing(node, policy, ids
             await ill(node, *ids)
             assert reasons(agent)[ONE] == "state: self-test: no end within 0.5 s"
         await ill(node, *ids)
-        await node.until(lambda: agent.tracker.tally.check_results.get(("state", "timeout"), 0) > 0)
+        await node.until(lambda: agent.tracker.counter_values.check_results.get(("state", "timeout"), 0) > 0)
         os.unlink(node.top / f"{ONE}.hang")
         await ill(node)
 
@@ -136,7 +136,7 @@ async def test_what_is_well_costs_no_look(node):
     node.serve(run(node))
     async with node.agent() as agent:
         await node.allocatable(NPU, 2)
-        await agent.tracker.looked()
+        await agent.tracker.wait_for_look()
         looks = agent.counters.look_times.build_distribution().counts
         asks = len(asked(node))
         await node.until(lambda: len(asked(node)) > asks + 6)
@@ -151,8 +151,8 @@ async def test_a_reload_asks_what_is_new_and_no_more_what_is_gone(node):
         await node.reload(agent)
         await node.until(lambda: "15b3" in asked(node))
         await node.allocatable(NPU, 2)
-        agent.tracker.nudge()
-        await agent.tracker.looked()
+        agent.tracker.request_look()
+        await agent.tracker.wait_for_look()
         known = len(asked(node))
         await node.until(lambda: len(asked(node)) > known + 4)
         assert set(asked(node)[known + 2 :]) == {"15b3"}

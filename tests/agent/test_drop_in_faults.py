@@ -22,13 +22,13 @@ async def served(rig, text, resource, healthy=2):
 
 
 async def look(agent):
-    agent.tracker.nudge()
-    await agent.tracker.looked()
+    agent.tracker.request_look()
+    await agent.tracker.wait_for_look()
 
 
 def listed(agent, resource):
     """What the kubelet is told: reasons by id, empty for what is Healthy."""
-    return {device.id: str(device.reason) for device in agent.tracker.assembly.lists[resource].devices}
+    return {device.id: str(device.reason) for device in agent.tracker.device_lists.lists[resource].devices}
 
 
 async def preferred(rig, resource, available, must, size):
@@ -74,7 +74,7 @@ async def test_a_card_without_a_numa_node_is_served_without_one(rig):
     text = amd(rig)
     rig.tree.file("/sys/bus/pci/devices/0000:8c:00.0/numa_node", "-1\n")
     async with served(rig, text, "amd.com/gpu") as agent:
-        devices = agent.tracker.assembly.lists["amd.com/gpu"].devices
+        devices = agent.tracker.device_lists.lists["amd.com/gpu"].devices
         assert {device.id: device.numa for device in devices}["0000:8c:00.0"] == ()
 
 
@@ -114,7 +114,7 @@ async def test_a_function_without_a_driver_is_nothing_special(rig):
         assert set(listed(agent, "example.com/dpdk")) == {"0000:86:01.0"}
         (said,) = (
             refusal.facts_text
-            for sighting in agent.tracker.look.match_results.values()
+            for sighting in agent.tracker.inventory.match_results.values()
             for refusal in sighting.mismatches
             if sighting.devices[0].name == "0000:86:01.1" and refusal.resource == "example.com/dpdk"
         )

@@ -82,7 +82,7 @@ async def test_after_a_restart_exactly_one_pod_has_the_group(node, end, answers)
         kubelet.remove_pod("vm1")
         if answers == "away":  # nothing proves that the pod has ended: the group stays with its last device
             agent.devices_in_use.assume_in_use()
-            await agent.tracker.looked()
+            await agent.tracker.wait_for_look()
             assert kubelet.healthy(NIC) == {ALONE}
             await kubelet.allocate("vm4", "c", {DISK: 1})
         else:
@@ -118,7 +118,7 @@ async def test_a_resource_that_is_new_frees_no_group(node):
         node.serve("example.com/foo", file="20.toml")
         await node.reload(agent)
         await node.allocatable("example.com/foo", 1)
-        await agent.tracker.looked()
+        await agent.tracker.wait_for_look()
         assert kubelet.healthy(NIC) == {ALONE}
 
 
@@ -201,13 +201,13 @@ async def test_after_a_restart_with_another_entry_for_it_a_device_is_still_its_p
         if answers == "late":
             node.pod_resources.come()
         if answers == "away":
-            await agent.tracker.looked()
+            await agent.tracker.wait_for_look()
             assert not agent.registry.get_list(BAR).devices  # in doubt the other one may be a pod's, too
         else:
             await node.until(lambda: kubelet.healthy(BAR))
             (device,) = agent.registry.get_list(BAR).devices
             assert f"/dev/{device.id}" == other
-        assert {unlisted.reason for unlisted in agent.tracker.assembly.unlisted} >= {
+        assert {unlisted.reason for unlisted in agent.tracker.device_lists.unlisted} >= {
             f"a pod holds it as {FOO} {path.removeprefix('/dev/')}"
         }
 
@@ -220,7 +220,7 @@ async def test_what_is_drained_is_in_no_list_healthy_after_a_restart(node, end):
     async with node.agent() as agent:
         await node.allocatable(FOO, 2)
         places = {device.id: device.location for device in agent.registry.get_list(FOO).devices}
-        await agent.drain(DrainSet(places={places["foo0"]: Drain("repair", 0.0)}))
+        await agent.drain(DrainSet(locations={places["foo0"]: Drain("repair", 0.0)}))
         if end == "kill":
             state = shutil.copytree(node.state, node.top / "left")
     before = len(node.kubelet.lists.select(FOO))

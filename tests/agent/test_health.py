@@ -58,10 +58,10 @@ async def test_what_takes_a_time_happens_though_nothing_else_does(node):
     async with node.agent() as agent:
         await node.allocatable(NPU, 2)
         say(node, "broken")
-        agent.tracker.nudge(DirtySet(frozenset({CARDS[ONE]})))
+        agent.tracker.request_look(DirtySet(frozenset({CARDS[ONE]})))
         await ill(node, ONE)
         say(node, "ready")
-        agent.tracker.nudge(DirtySet(frozenset({CARDS[ONE]})))
+        agent.tracker.request_look(DirtySet(frozenset({CARDS[ONE]})))
         await ill(node)
 
 
@@ -71,9 +71,9 @@ async def test_the_kernel_s_event_of_a_device_is_a_look_at_it_and_at_no_other(no
         await node.allocatable(NPU, 2)
         say(node, "broken")
         say(node, "broken", TWO)
-        agent.tracker.nudge(DirtySet(frozenset({CARDS[TWO]})))
+        agent.tracker.request_look(DirtySet(frozenset({CARDS[TWO]})))
         await ill(node, TWO)
-        agent.tracker.nudge(ALL_DIRTY)
+        agent.tracker.request_look(ALL_DIRTY)
         await ill(node, ONE, TWO)
 
 
@@ -84,7 +84,7 @@ async def test_a_fault_is_one_message_for_all_shares(node):
         before = node.kubelet.events.count("list")
         say(node, "broken")
         say(node, "broken", TWO)
-        agent.tracker.nudge(ALL_DIRTY)
+        agent.tracker.request_look(ALL_DIRTY)
         await node.allocatable(NPU, 0)
         assert node.kubelet.events.count("list") == before + 1
 
@@ -103,7 +103,7 @@ async def test_the_link_of_a_port_is_told_of_all_that_stands_on_it_and_of_nothin
         before = rig.kubelet.events.count("list")
         for number, port in enumerate(ports):
             rig.tree.file(f"{port}/net/eth{number}/carrier", "0")
-        agent.tracker.nudge(DirtySet(frozenset({f"{ports[0]}/net/eth0"})))
+        agent.tracker.request_look(DirtySet(frozenset({f"{ports[0]}/net/eth0"})))
         await rig.allocatable(NPU, 4)
         told = {"0000:01:02.0": "link of eth0", "0000:01:02.1": "link of eth0", "0000:02:02.0": "", "0000:02:02.1": ""}
         assert reasons(agent) == {id_: f"state: no {why}" if why else "" for id_, why in told.items()}
@@ -116,7 +116,7 @@ async def test_a_member_that_fails_makes_the_whole_device_unhealthy(node):
     async with node.agent() as agent:
         await node.allocatable(NPU, 1)
         say(node, "broken", TWO)
-        agent.tracker.nudge(DirtySet(frozenset({CARDS[TWO]})))
+        agent.tracker.request_look(DirtySet(frozenset({CARDS[TWO]})))
         await ill(node, "kit-15b3")
         assert reasons(agent) == {"kit-15b3": f"state: {TWO}: it says broken"}
 
@@ -129,13 +129,13 @@ async def test_a_slot_is_healthy_while_a_device_is_and_gives_none_that_is_not(no
     async with node.agent() as agent:
         await node.allocatable(NPU, 2)
         say(node, "broken")
-        agent.tracker.nudge(ALL_DIRTY)
-        await agent.tracker.looked()
+        agent.tracker.request_look(ALL_DIRTY)
+        await agent.tracker.wait_for_look()
         assert set(reasons(agent).values()) == {""}
         options = await node.kubelet.allocate("pod", "c", {NPU: 1})
         assert options.envs == {"A": TWO}
         say(node, "broken", TWO)
-        agent.tracker.nudge(ALL_DIRTY)
+        agent.tracker.request_look(ALL_DIRTY)
         await node.allocatable(NPU, 0)
         assert set(reasons(agent).values()) == {f'{ONE}: state: ./state = "ready", here broken'}
 
@@ -158,7 +158,7 @@ async def test_the_first_list_says_it_whatever_time_it_takes_to_fail(node):
     async with node.agent() as agent:
         await node.streaming(NPU)
         say(node, "ready")
-        agent.tracker.nudge(ALL_DIRTY)
+        agent.tracker.request_look(ALL_DIRTY)
         await ill(node)  # it had not failed yet, so that nobody has to clear anything
 
 
@@ -170,7 +170,7 @@ async def test_a_restart_condemns_nobody_who_was_well(node):
     assert json.loads((node.state / "state.json").read_text())["well"] == {NPU: [ONE, TWO]}
     say(node, "broken")
     async with node.agent() as agent:
-        await agent.tracker.looked()
+        await agent.tracker.wait_for_look()
         await node.streaming(NPU)
         await ill(node)
     node.tree.file("/proc/sys/kernel/random/boot_id", "another")
@@ -186,8 +186,8 @@ async def test_the_next_life_goes_on_where_the_last_one_ended(node):
     async with node.agent() as agent:
         await node.streaming(NPU)
         await ill(node, ONE)
-        agent.tracker.nudge(ALL_DIRTY)
-        await agent.tracker.looked()
+        agent.tracker.request_look(ALL_DIRTY)
+        await agent.tracker.wait_for_look()
     say(node, "ready")
     assert json.loads((node.state / "state.json").read_text())["failing"][NPU]
     async with node.agent() as agent:
@@ -254,7 +254,7 @@ async def test_what_is_absent_is_cleared_for_good(node):
     async with node.agent() as agent:
         await node.streaming(NPU)
         node.tree.at(f"/sys/bus/pci/devices/{ONE}").unlink()
-        agent.tracker.nudge(ALL_DIRTY)
+        agent.tracker.request_look(ALL_DIRTY)
         await node.until(lambda: reasons(agent).get(ONE) == "absent")
         (device, _) = agent.registry.get_list(NPU).devices
         assert await agent.tracker.clear(NPU, device, None) == {"state"}

@@ -64,20 +64,20 @@ async def test_a_line_that_comes_is_told_at_once_and_of_its_device_alone(node, c
     node.serve(gpu())
     async with node.agent() as agent:
         await node.allocatable(GPU, 2)
-        looks = agent.tracker.look
+        looks = agent.tracker.inventory
         xid(node, 8, TWO)
-        agent.tracker.nudge(DirtySet())  # what the log does by itself, and a plain file in its place does not
+        agent.tracker.request_look(DirtySet())  # what the log does by itself, and a plain file in its place does not
         await ill(node, TWO)
-        assert agent.tracker.look is looks  # nobody was looked at for it
+        assert agent.tracker.inventory is looks  # nobody was looked at for it
         (line,) = (record.fields for record in caplog.records if "→ Unhealthy" in record.getMessage())
         assert line["DEVICE_AGENT_EVIDENCE"] == f"NVRM: Xid (PCI:{TWO[:-2]}): 8, pid=1"
         xid(node, 79)
-        agent.tracker.nudge(DirtySet())
+        agent.tracker.request_look(DirtySet())
         await ill(node, ONE, TWO)
         xid(node, 13)
         xid(node, 79, "0000:09:00.0")
-        agent.tracker.nudge(ALL_DIRTY)
-        await agent.tracker.looked()
+        agent.tracker.request_look(ALL_DIRTY)
+        await agent.tracker.wait_for_look()
         assert reasons(agent) == {ONE: f"xid: Xid 79 of {ONE}", TWO: f"xid: Xid 8 of {TWO}"}
 
 
@@ -88,7 +88,7 @@ async def test_what_only_looks_like_it_is_not_believed(node):
         xid(node, 79, prefix=12)  # a program may write to /dev/kmsg
         say(node, f"usb 1-1: Product: NVRM: Xid (PCI:{ONE[:-2]}): 79,")  # and hardware calls itself what it likes
         xid(node, 79, TWO)
-        agent.tracker.nudge(DirtySet())
+        agent.tracker.request_look(DirtySet())
         await ill(node, TWO)
         assert set(reasons(agent)) == {TWO}
 
@@ -99,7 +99,7 @@ async def test_all_shares_in_one_message(node):
         await node.allocatable(GPU, 8)
         before = node.kubelet.events.count("list")
         xid(node, 79)
-        agent.tracker.nudge(DirtySet())
+        agent.tracker.request_look(DirtySet())
         await node.allocatable(GPU, 4)
         assert node.kubelet.events.count("list") == before + 1
 
@@ -109,7 +109,7 @@ async def test_it_heals_though_nothing_happens(node):
     async with node.agent() as agent:
         await node.allocatable(GPU, 2)
         xid(node, 8)
-        agent.tracker.nudge(DirtySet())
+        agent.tracker.request_look(DirtySet())
         await ill(node, ONE)
         await ill(node)
 
@@ -127,10 +127,10 @@ async def test_what_a_person_cleared_does_not_come_back_with_the_next_life(node)
     async with node.agent() as agent:
         await node.allocatable(GPU, 2)
         xid(node, 79, TWO)
-        agent.tracker.nudge(DirtySet())
+        agent.tracker.request_look(DirtySet())
         await ill(node, TWO)
         xid(node, 79)
-        agent.tracker.nudge(DirtySet())
+        agent.tracker.request_look(DirtySet())
         await ill(node, ONE, TWO)
     async with node.agent():
         await node.streaming(GPU)
@@ -159,7 +159,7 @@ async def test_in_another_boot_lines_have_other_numbers(node):
         (device, _) = agent.registry.get_list(GPU).devices
         for _ in range(20):
             say(node, "something")
-        await agent.tracker.looked()
+        await agent.tracker.wait_for_look()
         assert await agent.tracker.clear(GPU, device, None) == {"xid"}
     assert json.loads((node.state / "state.json").read_text())["cleared"]
     node.tree.at("/dev/kmsg").unlink()
@@ -212,7 +212,7 @@ async def test_a_log_that_cannot_be_read_is_a_reason(node):
             "xid: the kernel log: /dev/kmsg cannot be read: Too many levels of symbolic links"
         }
         node.tree.at("/dev/kmsg").unlink()
-        agent.tracker.nudge(ALL_DIRTY)
+        agent.tracker.request_look(ALL_DIRTY)
         await ill(node)
 
 
@@ -240,7 +240,7 @@ async def test_a_flood_of_lines_is_one_message_and_holds_nobody_up(node):
         before = node.kubelet.events.count("list")
         for number in range(20_000):
             say(node, f"NVRM: Xid (PCI:{ONE[:-2]}): {number % 90}, pid=1")
-        agent.tracker.nudge(DirtySet())
+        agent.tracker.request_look(DirtySet())
         await ill(node, ONE)
         await asyncio.sleep(0)
         assert node.kubelet.events.count("list") == before + 1

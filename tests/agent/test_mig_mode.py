@@ -19,7 +19,7 @@ async def test_it_is_left_out_and_it_is_said_why(node):  # noqa: F811
         say(node, mode(FIRST, 0), mode(SECOND, 1), '{"complete": true}')
         await node.allocatable(GPU, 1)
         assert set(node.kubelet.healthy(GPU)) == {f"GPU-{UUIDS[0]}"}
-        sightings = agent.tracker.look.match_results.values()
+        sightings = agent.tracker.inventory.match_results.values()
         (refusal,) = (
             said for sighting in sightings for said in sighting.mismatches if SECOND in sighting.devices[0].name
         )

@@ -42,9 +42,9 @@ class Node:
         shutil.rmtree(self.rig.tree.at(f"{self.directory}/net"))
 
     async def looked(self, agent):
-        agent.tracker.nudge()
-        await agent.tracker.looked()
-        await agent.tracker.looked()
+        agent.tracker.request_look()
+        await agent.tracker.wait_for_look()
+        await agent.tracker.wait_for_look()
 
 
 @pytest.fixture(params=ENTRIES)
@@ -63,11 +63,11 @@ async def test_it_is_healthy_as_long_as_the_pod_has_it_and_then_not(node):
         lists = len(kubelet.lists.select(FOO))
         node.go()
         await node.looked(agent)
-        assert agent.tracker.look.in_pod_keys
+        assert agent.tracker.inventory.in_pod_keys
         assert len(kubelet.lists.select(FOO)) == lists
         kubelet.remove_pod("pod")
         await node.rig.until(lambda: not kubelet.healthy(FOO))
-        assert not agent.tracker.look.in_pod_keys
+        assert not agent.tracker.inventory.in_pod_keys
         node.come()
         await node.looked(agent)
         await node.rig.allocatable(FOO, 1)
@@ -87,18 +87,18 @@ async def test_what_goes_while_it_is_looked_at_is_not_turned_down(node, monkeypa
     async with node.rig.agent() as agent:
         await node.rig.allocatable(FOO, 1)
         await kubelet.allocate("pod", "c", {FOO: 1})
-        await agent.tracker.looked()
+        await agent.tracker.wait_for_look()
         (device,) = agent.registry.get_list(FOO).devices
         lists = len(kubelet.lists.select(FOO))
         going.append(node.go)
-        await agent.tracker.looked(DirtySet(keys=frozenset({device.key})))
-        assert agent.tracker.look.in_pod_keys == {device.key}
+        await agent.tracker.wait_for_look(DirtySet(keys=frozenset({device.key})))
+        assert agent.tracker.inventory.in_pod_keys == {device.key}
         await node.looked(agent)
-        assert agent.tracker.look.in_pod_keys == {device.key}
+        assert agent.tracker.inventory.in_pod_keys == {device.key}
         assert len(kubelet.lists.select(FOO)) == lists
         node.come()
         await node.looked(agent)
-        assert not agent.tracker.look.in_pod_keys
+        assert not agent.tracker.inventory.in_pod_keys
         assert len(kubelet.lists.select(FOO)) == lists
 
 
@@ -112,7 +112,7 @@ async def test_back_before_the_pod_ends_nothing_is_told(node):
         await node.looked(agent)
         node.come()
         await node.looked(agent)
-        assert not agent.tracker.look.in_pod_keys
+        assert not agent.tracker.inventory.in_pod_keys
         kubelet.remove_pod("pod")
         await kubelet.allocate("other", "c", {FOO: 1})
         assert len(kubelet.lists.select(FOO)) == lists
@@ -132,7 +132,7 @@ async def test_an_agent_that_starts_while_it_is_away_knows_it(node, pod_resource
         await node.rig.streaming(FOO)
         await node.looked(agent)
         await node.rig.until(lambda: kubelet.healthy(FOO) == {"eth0"})
-        assert agent.tracker.look.in_pod_keys
+        assert agent.tracker.inventory.in_pod_keys
         kubelet.remove_pod("pod")
         if pod_resources:
             await node.rig.until(lambda: not kubelet.healthy(FOO))
@@ -144,7 +144,7 @@ async def test_an_agent_that_starts_and_of_which_no_pod_holds_anything_waits_for
     node.go()
     async with node.rig.agent() as agent:
         await node.looked(agent)
-        assert not agent.tracker.look.in_pod_keys
+        assert not agent.tracker.inventory.in_pod_keys
         assert not node.rig.kubelet.healthy(FOO)
 
 

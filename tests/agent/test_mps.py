@@ -36,7 +36,7 @@ async def test_a_daemon_that_does_not_answer_makes_its_gpus_ill(rig):
         await rig.allocatable(SHARED, 2)
         (rig.top / "daemon").unlink()  # its directory is there still
         await rig.until(lambda: rig.kubelet.unhealthy(SHARED) == GPUS)
-        said = {str(device.reason) for device in agent.tracker.assembly.lists[SHARED].devices}
+        said = {str(device.reason) for device in agent.tracker.device_lists.lists[SHARED].devices}
         assert said == {"mps: the MPS control daemon does not answer (sh: exit code 1)"}
         (rig.top / "daemon").touch()
         await rig.until(lambda: rig.kubelet.unhealthy(SHARED) == set())

@@ -36,14 +36,14 @@ async def test_a_name_appears_with_its_device_and_moves_with_it(rig, released):
         assert rig.registers() == 0
         card(rig, ONE, "m1")
         card(rig, TWO, "m1")
-        agent.tracker.nudge()
+        agent.tracker.request_look()
         await rig.allocatable(M1, 2)
         await rig.kubelet.allocate("pod", "c", {M1: 1})
         (kept,) = rig.kubelet.get_held_ids(M1)
         (free,) = {ONE, TWO} - {kept}
         for address in (ONE, TWO):
             card(rig, address, "m2")
-        agent.tracker.nudge()
+        agent.tracker.request_look()
         await rig.allocatable(M2, 1)
         assert rig.kubelet.healthy(M2) == {free}
         assert rig.kubelet.unhealthy(M1) == {kept}
@@ -64,15 +64,15 @@ async def test_an_empty_name_retires_and_can_come_back(rig, monkeypatch):
     await rig.kubelet.start()
     async with rig.agent() as agent:
         card(rig, ONE, "m1")
-        agent.tracker.nudge()
+        agent.tracker.request_look()
         await rig.allocatable(M1, 1)
         card(rig, ONE, "m2")
-        agent.tracker.nudge()
+        agent.tracker.request_look()
         await rig.allocatable(M2, 1)
         await rig.until(lambda: set(phases(agent)) == {M2})
         await rig.until(lambda: len(rig.sockets()) == 1)
         card(rig, ONE, "m1")
-        agent.tracker.nudge()
+        agent.tracker.request_look()
         await rig.allocatable(M1, 1)
 
 
@@ -121,12 +121,12 @@ async def test_a_gate_holds_devices_back_and_never_the_registration(rig):
         await rig.streaming(FOO)
         assert rig.kubelet.capacity(FOO) == 0
         rig.tree.file("/proc/acme", "on\n")
-        agent.tracker.nudge()
+        agent.tracker.request_look()
         await rig.allocatable(FOO, 1)
         rig.tree.file("/proc/acme", "off\n")
-        agent.tracker.nudge()
+        agent.tracker.request_look()
         await rig.until(lambda: rig.kubelet.unhealthy(FOO) == {"foo0"})
-        (device,) = agent.tracker.assembly.lists[FOO].devices
+        (device,) = agent.tracker.device_lists.lists[FOO].devices
         assert str(device.reason) == 'waits for gate.driver./proc/acme = "on", here off'
 
 
@@ -135,13 +135,15 @@ async def test_a_device_waits_and_turns_unhealthy_when_it_has_to_again(rig):
     card(rig, ONE, "m1")
     await rig.kubelet.start()
     async with rig.agent() as agent:
-        await agent.tracker.looked()
-        assert [one.reason for one in agent.tracker.assembly.unlisted] == ['not yet: wait.old.revision = "00", here 00']
+        await agent.tracker.wait_for_look()
+        assert [one.reason for one in agent.tracker.device_lists.unlisted] == [
+            'not yet: wait.old.revision = "00", here 00'
+        ]
         card(rig, ONE, "m1", revision="0x01")
-        agent.tracker.nudge()
+        agent.tracker.request_look()
         await rig.allocatable(M1, 1)
         card(rig, ONE, "m2")
-        agent.tracker.nudge()
+        agent.tracker.request_look()
         await rig.until(lambda: rig.kubelet.unhealthy(M1) == {ONE})
         assert M2 not in phases(agent)
 
@@ -154,11 +156,11 @@ async def test_the_number_of_shares_follows_the_device(rig):
     async with rig.agent() as agent:
         await rig.allocatable(FOO, 4)
         card(rig, ONE, "dedicated")
-        agent.tracker.nudge()
+        agent.tracker.request_look()
         await rig.allocatable(FOO, 1)
         assert rig.kubelet.healthy(FOO) == {f"{ONE}::0"}
         card(rig, ONE, "odd")
-        agent.tracker.nudge()
+        agent.tracker.request_look()
         await rig.until(lambda: rig.kubelet.unhealthy(FOO) == {f"{ONE}::0"})
 
 

@@ -80,7 +80,7 @@ async def test_a_storm_of_changes_is_not_reckoned_one_by_one(node, monkeypatch):
     monkeypatch.setattr(control_commands, "status_of", counting)
     monkeypatch.setattr(control_commands, "compute_revision", lambda said: "the same")
     async with node.agent() as agent:
-        await agent.tracker.looked()
+        await agent.tracker.wait_for_look()
         status = build_commands(ActiveConfig(agent, str(node.etc)), agent)["status"]
         waiting = asyncio.create_task(status({"unlike": "the same", "seconds": 1.0}))
         while not waiting.done():

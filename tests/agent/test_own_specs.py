@@ -130,7 +130,7 @@ async def test_it_is_written_before_the_list_is_sent(node):
             or publish(snapshot)
         )
         node.plug("foo2")
-        agent.tracker.nudge()
+        agent.tracker.request_look()
         await node.allocatable(FOO, 3)
         assert told[-1] == (3, 3)
         assert all(listed <= in_spec for listed, in_spec in told)
@@ -143,12 +143,12 @@ async def test_what_is_unplugged_keeps_its_name_until_it_leaves_the_list(node):
         await node.kubelet.allocate("pod", "c", {FOO: 1})
         (id_,) = node.kubelet.get_held_ids(FOO)
         node.unplug(id_)
-        agent.tracker.nudge()
+        agent.tracker.request_look()
         await node.until(lambda: node.kubelet.unhealthy(FOO) == {id_})
         assert said(node) == before  # the kubelet will name it when the container starts again
     async with node.agent() as agent:
         await node.streaming(FOO)
-        await agent.tracker.looked()
+        await agent.tracker.wait_for_look()
         assert said(node) == before  # and over a restart of the agent
 
 
@@ -164,12 +164,12 @@ async def test_what_a_pod_has_taken_along_keeps_what_it_had(rig, monkeypatch):
         await rig.kubelet.allocate("pod", "c", {FOO: 1})
         moving.go()
         await moving.looked(agent)
-        assert agent.tracker.look.in_pod_keys
+        assert agent.tracker.inventory.in_pod_keys
         assert (said(rig, path), reasons(agent)) == (before, {})
     async with rig.agent() as agent:
         await rig.streaming(FOO)
         await moving.looked(agent)
-        assert agent.tracker.look.in_pod_keys
+        assert agent.tracker.inventory.in_pod_keys
         assert (said(rig, path), reasons(agent)) == (before, {})
 
 
@@ -210,7 +210,7 @@ async def test_what_somebody_changes_or_removes_is_written_again(node):
         before = said(node)
         for change in (lambda at: at.unlink(), lambda at: at.write_text(at.read_text().partition("\n")[0] + "\n{}")):
             change(node.tree.at(FILE))
-            agent.tracker.nudge()
+            agent.tracker.request_look()
             await node.until(lambda: said(node) == before)
         assert reasons(agent) == {}
 
@@ -237,7 +237,7 @@ async def test_what_is_there_under_our_name_and_not_ours_is_left_alone(node, wha
         assert at.is_dir() or at.read_text() == before
         assert node.kubelet.allocatable(FOO) == 0
         at.rmdir() if what == "directory" else at.unlink()
-        agent.tracker.nudge()
+        agent.tracker.request_look()
         await node.allocatable(FOO, 2)
         assert names(node) == ["foo0", "foo1"]
 

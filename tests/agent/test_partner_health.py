@@ -86,7 +86,7 @@ async def test_a_parent_takes_all_its_children_along_in_one_message(node):
         await node.allocatable(MIG, 6)
         before = node.kubelet.events.count("list")
         say(node, 8)
-        agent.tracker.nudge(DirtySet())
+        agent.tracker.request_look(DirtySet())
         await ill(node, OF_ONE)
         assert reasons(agent) == dict.fromkeys(sorted(OF_ONE), "gpu: its GPU: xid: Xid 8")
         assert node.kubelet.events.count("list") == before + 1
@@ -98,11 +98,11 @@ async def test_what_a_look_finds_of_the_parent(node):
     async with node.agent() as agent:
         await node.allocatable(MIG, 6)
         node.tree.file(f"{CARDS[ONE]}/state", "broken")
-        agent.tracker.nudge(DirtySet(frozenset({CARDS[ONE]})))
+        agent.tracker.request_look(DirtySet(frozenset({CARDS[ONE]})))
         await ill(node, OF_ONE)
         assert set(reasons(agent).values()) == {'gpu: its GPU: state: ./state = "ready", here broken'}
         node.tree.file(f"{CARDS[ONE]}/state", "ready")
-        agent.tracker.nudge(DirtySet(frozenset({CARDS[ONE]})))
+        agent.tracker.request_look(DirtySet(frozenset({CARDS[ONE]})))
         await ill(node, ())
 
 
@@ -113,7 +113,7 @@ async def test_what_one_child_sees_is_told_of_the_others(node):
     async with node.agent() as agent:
         await node.allocatable(MIG, 6)
         node.tree.file(f"{CARDS[ONE]}/state", "broken")
-        agent.tracker.nudge(DirtySet(keys=frozenset(key for key in keys(agent) if key.endswith("mig01"))))
+        agent.tracker.request_look(DirtySet(keys=frozenset(key for key in keys(agent) if key.endswith("mig01"))))
         await ill(node, OF_ONE)
 
 
@@ -126,15 +126,15 @@ async def test_a_parent_that_waits_or_whose_gate_is_closed_is_not_healthy(node):
     async with node.agent() as agent:
         await node.allocatable(MIG, 6)
         node.tree.file(f"{CARDS[TWO]}/loading", "1")
-        agent.tracker.nudge(ALL_DIRTY)
+        agent.tracker.request_look(ALL_DIRTY)
         await ill(node, OF_TWO)
         assert all(reason.startswith("gpu: its GPU: not yet: ") for reason in reasons(agent).values())
         node.tree.at(f"{CARDS[TWO]}/loading").unlink()
-        agent.tracker.nudge(ALL_DIRTY)
+        agent.tracker.request_look(ALL_DIRTY)
         await ill(node, ())
         node.tree.at("/proc/driver/version").unlink()
         node.tree.at("/proc/driver").rmdir()
-        agent.tracker.nudge(ALL_DIRTY)
+        agent.tracker.request_look(ALL_DIRTY)
         await ill(node, OF_ONE | OF_TWO)
         assert all(reason.startswith("gpu: its GPU: waits for ") for reason in reasons(agent).values())
 
@@ -147,7 +147,7 @@ async def test_one_latch_for_all_who_join_and_a_person_clears_it_at_any_of_them(
     async with node.agent() as agent:
         await node.allocatable(MIG, 6)
         say(node, 79)
-        agent.tracker.nudge(DirtySet())
+        agent.tracker.request_look(DirtySet())
         await ill(node, OF_ONE)
         await ill(node, {"vgpu0"}, "acme.com/vgpu")
         assert reasons(agent, "acme.com/vgpu") == {"vgpu0": "gpu: gpu.healthy = true, here false"}
@@ -160,7 +160,7 @@ async def test_one_latch_for_all_who_join_and_a_person_clears_it_at_any_of_them(
     async with node.agent() as agent:
         await node.allocatable(MIG, 6)
         say(node, 8)
-        agent.tracker.nudge(DirtySet())
+        agent.tracker.request_look(DirtySet())
         await ill(node, OF_ONE)
 
 
@@ -172,7 +172,7 @@ async def test_an_entry_is_the_same_for_itself_and_for_who_joins_it(node):
     async with node.agent() as agent:
         await node.allocatable(MIG, 6)
         node.tree.file(f"{CARDS[ONE]}/state", "broken")
-        agent.tracker.nudge(DirtySet(frozenset({CARDS[ONE]})))
+        agent.tracker.request_look(DirtySet(frozenset({CARDS[ONE]})))
         await ill(node, {ONE}, GPU)
         await ill(node, OF_ONE)
         node.tree.file(f"{CARDS[ONE]}/state", "ready")
@@ -188,13 +188,13 @@ async def test_a_child_that_goes_takes_nothing_of_its_parent_along(node):
     async with node.agent() as agent:
         await ill(node, OF_ONE)
         node.tree.at("/sys/class/mig/mig00").unlink()
-        agent.tracker.nudge(DirtySet(frozenset({f"{CARDS[ONE]}/mig/mig00"}), frozenset({"mig"})))
+        agent.tracker.request_look(DirtySet(frozenset({f"{CARDS[ONE]}/mig/mig00"}), frozenset({"mig"})))
         await node.until(lambda: reasons(agent)["mig00"].startswith("absent"))
         assert {id_: reasons(agent)[id_] for id_ in OF_ONE - {"mig00"}} == dict.fromkeys(
             OF_ONE - {"mig00"}, "gpu: its GPU: xid: Xid 8"
         )
-        agent.tracker.nudge(ALL_DIRTY)
-        await agent.tracker.looked()
+        agent.tracker.request_look(ALL_DIRTY)
+        await agent.tracker.wait_for_look()
         await asyncio.sleep(0)
         assert set(reasons(agent)) == OF_ONE
 
@@ -222,7 +222,7 @@ async def test_what_the_kernel_log_says_of_a_child_whose_reason_tells_of_the_par
         await node.allocatable(MIG, 6)
         say(node, 8)
         say_line(node, "mig mig02: 5")
-        agent.tracker.nudge(DirtySet())
+        agent.tracker.request_look(DirtySet())
         await ill(node, {"mig02"})
         assert reasons(agent) == {"mig02": "own: 5, its GPU: xid: Xid 8"}
 
@@ -233,13 +233,13 @@ async def test_who_waits_for_the_parent_is_not_listed_and_who_is_listed_turns_wi
     node.tree.file(f"{CARDS[TWO]}/state", "broken")
     async with node.agent() as agent:
         await node.allocatable(MIG, 3)
-        (reason,) = {one.reason for one in agent.tracker.assembly.unlisted}
+        (reason,) = {one.reason for one in agent.tracker.device_lists.unlisted}
         assert reason.startswith("not yet: wait.gpu.gpu.healthy = false, here false (gpu: state: ./state = ")
         node.tree.file(f"{CARDS[TWO]}/state", "ready")
-        agent.tracker.nudge(DirtySet(frozenset({CARDS[TWO]})))
+        agent.tracker.request_look(DirtySet(frozenset({CARDS[TWO]})))
         await node.allocatable(MIG, 6)
         say(node, 8)
-        agent.tracker.nudge(DirtySet())
+        agent.tracker.request_look(DirtySet())
         await ill(node, OF_ONE)
         assert set(reasons(agent).values()) == {"not yet: wait.gpu.gpu.healthy = false, here false (gpu: xid: Xid 8)"}
 
@@ -255,7 +255,7 @@ async def test_a_name_with_words_is_there_though_all_of_it_wait_for_a_parent(nod
         await node.streaming(named)
         assert not agent.registry.get_list(named).devices
         node.tree.file(f"{CARDS[TWO]}/state", "ready")
-        agent.tracker.nudge(DirtySet(frozenset({CARDS[TWO]})))
+        agent.tracker.request_look(DirtySet(frozenset({CARDS[TWO]})))
         await node.allocatable(named, 3)
 
 
@@ -266,8 +266,8 @@ async def test_what_is_given_hangs_on_how_the_parent_is_when_the_container_gets_
         await node.allocatable(MIG, 6)
         assert dict((await agent.allocation.allocate(MIG, ["mig00"])).env) == {"a": "b"}
         say(node, 8)
-        agent.tracker.nudge(DirtySet())
-        await agent.tracker.looked()
+        agent.tracker.request_look(DirtySet())
+        await agent.tracker.wait_for_look()
         assert not reasons(agent)
         assert dict((await agent.allocation.allocate(MIG, ["mig00"])).env) == {"a": "b", "ILL": "mig00"}
         assert dict((await agent.allocation.allocate(MIG, ["mig10"])).env) == {"a": "b"}

@@ -49,8 +49,8 @@ async def test_a_choice_goes_by_the_newest_look(rig):
         assert await preferred() == [1, 2]
         rig.tree.file("/sys/bus/pci/devices/0000:3b:01.0/numa_node", "0\n")
         assert await preferred() == [1, 2]
-        agent.tracker.nudge()
-        await agent.tracker.looked()
+        agent.tracker.request_look()
+        await agent.tracker.wait_for_look()
         assert await preferred() == [0, 1]
 
 

@@ -53,18 +53,18 @@ def pids(rig):
 def nudges(agent):
     """Of what the tracker is told that may have changed, while in the context."""
     told = []
-    nudge = agent.tracker.nudge
+    nudge = agent.tracker.request_look
 
     def noted(touched=ALL_DIRTY):
         if touched:
             told.append(touched)
         nudge(touched)
 
-    agent.tracker.nudge = noted
+    agent.tracker.request_look = noted
     try:
         yield told
     finally:
-        del agent.tracker.nudge
+        del agent.tracker.request_look
 
 
 async def test_its_verdicts_are_those_of_the_devices_at_these_places(node):
@@ -93,9 +93,9 @@ async def test_several_looks_are_several_lines(node):
         with nudges(agent) as told:
             say(node, verdict("false"))
             await node.until(lambda: told)
-        await agent.tracker.looked()
-        agent.tracker.nudge()
-        await agent.tracker.looked()
+        await agent.tracker.wait_for_look()
+        agent.tracker.request_look()
+        await agent.tracker.wait_for_look()
         assert node.kubelet.unhealthy(NPU) == set()
         say(node, verdict("false"))
         await ill(node, ONE)

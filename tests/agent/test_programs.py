@@ -35,7 +35,7 @@ ABSENT = ', when = { "/proc/acme" = { not = "on" } }'
 
 
 def waits(agent):
-    return [one.reason for one in agent.tracker.assembly.unlisted if one.resource == FOO]
+    return [one.reason for one in agent.tracker.device_lists.unlisted if one.resource == FOO]
 
 
 # ------------------------------------------------------------------- prepare
@@ -78,8 +78,8 @@ async def test_what_fails_is_said_and_run_again_and_not_at_each_look(rig, tmp_pa
         await until(lambda: waits(agent) == [said])
         for name in ("foo1", "foo2", "foo3"):
             rig.plug(name)
-            agent.tracker.nudge()
-            await agent.tracker.looked()
+            agent.tracker.request_look()
+            await agent.tracker.wait_for_look()
         assert waits(agent) == [said] * 4
         assert (tmp_path / "runs").read_text() == "x\n"
 
@@ -93,8 +93,8 @@ async def test_it_is_tried_again(rig, tmp_path, at_once):
         await rig.allocatable(FOO, 1)
         assert waits(agent) == []
         for _ in range(3):
-            agent.tracker.nudge()
-            await agent.tracker.looked()
+            agent.tracker.request_look()
+            await agent.tracker.wait_for_look()
         assert (tmp_path / "runs").read_text() == "x\n" * 3  # and without a clause it has been run for good
 
 
@@ -111,7 +111,7 @@ async def test_a_clause_that_holds_again_has_it_run_again(rig, tmp_path, at_once
         assert not (tmp_path / "runs").exists()
         for runs in (1, 2):
             acme.write_text("off")
-            agent.tracker.nudge()
+            agent.tracker.request_look()
             await rig.allocatable(FOO, 0)
             os.write(gate, b"go\n")
             await rig.allocatable(FOO, 1)
@@ -158,9 +158,9 @@ async def test_a_program_that_need_not_be_there_leaves_it_to_the_gate(rig):
     async with rig.agent() as agent:
         await until(lambda: waits(agent) == ['waits for gate.on./proc/acme = "on", here off'])
         rig.tree.file("/proc/acme", "on")
-        agent.tracker.nudge()
+        agent.tracker.request_look()
         await rig.allocatable(FOO, 1)
-        reasons = {one.resource: one.reason for one in agent.tracker.assembly.unlisted}
+        reasons = {one.resource: one.reason for one in agent.tracker.device_lists.unlisted}
         assert reasons == {BAR: "waits for prepare.x: /no/such: it is not there"}
 
 
@@ -304,7 +304,7 @@ async def test_of_a_device_that_is_in_the_pod_nothing_is_run(rig, tmp_path):
         await rig.kubelet.start_container("pod", "c")
         moving.go()
         await moving.looked(agent)
-        assert agent.tracker.look.in_pod_keys
+        assert agent.tracker.inventory.in_pod_keys
         await rig.kubelet.start_container("pod", "c")
         assert (tmp_path / "runs").read_text() == "x\n"
 
@@ -317,10 +317,10 @@ async def test_an_unhealthy_one_may_be_what_it_heals(rig, tmp_path):
         await rig.streaming(FOO)
         await rig.kubelet.allocate("pod", "c", {FOO: 1})
         rig.tree.file("/proc/acme", "off")
-        agent.tracker.nudge()
+        agent.tracker.request_look()
         await rig.until(lambda: rig.kubelet.unhealthy(FOO) == {"foo0", "foo1"})
         await rig.kubelet.start_container("pod", "c")
-        agent.tracker.nudge()
+        agent.tracker.request_look()
         await rig.allocatable(FOO, 2)
 
 

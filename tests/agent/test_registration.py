@@ -97,7 +97,7 @@ async def test_socket_that_refuses_is_no_kubelet(rig, monkeypatch, caplog):  # 1
 
 async def test_gap_between_bind_and_listen(rig, monkeypatch):  # 9
     """Nothing tells that it listens now: it is tried again at once, and not only after a longer while."""
-    monkeypatch.setattr(socket_registration, "CONNECT_BACKOFF", Backoff(first=1000.0, ceiling=1000.0))
+    monkeypatch.setattr(socket_registration, "CONNECT_BACKOFF", Backoff(initial_s=1000.0, max_s=1000.0))
     monkeypatch.setattr(socket_registration, "EAGER_SECONDS", 30.0)  # a busy host may stand still for a second
     rig.plug("foo0")
     rig.serve(FOO)
@@ -201,15 +201,15 @@ async def test_refused_then_accepted(rig, at_once, caplog, both_loops):  # 18, a
 async def test_pauses_between_registers_are_those_of_the_contract():  # 18
     pauses = [socket_registration.REGISTER_BACKOFF]
     for _ in range(10):
-        pauses.append(pauses[-1].failed())
-    assert 1.0 <= pauses[1].seconds(1.0) < pauses[1].seconds(0.0) <= 2.0
-    assert pauses[1].seconds(1.0) <= 0.81 * pauses[1].seconds(0.0)
-    assert pauses[-1].seconds(0.0) == 60.0
+        pauses.append(pauses[-1].add_failure())
+    assert 1.0 <= pauses[1].compute_delay(1.0) < pauses[1].compute_delay(0.0) <= 2.0
+    assert pauses[1].compute_delay(1.0) <= 0.81 * pauses[1].compute_delay(0.0)
+    assert pauses[-1].compute_delay(0.0) == 60.0
     assert socket_registration.STEADY_SECONDS >= 10.0
 
 
 async def test_another_kubelet_ends_the_pause_after_failures(rig, monkeypatch):  # 18, 8
-    monkeypatch.setattr(socket_registration, "REGISTER_BACKOFF", Backoff(first=1000.0, ceiling=1000.0))
+    monkeypatch.setattr(socket_registration, "REGISTER_BACKOFF", Backoff(initial_s=1000.0, max_s=1000.0))
     rig.plug("foo0")
     rig.serve(FOO)
     rig.kubelet.faults.refuse("not now")
@@ -221,7 +221,7 @@ async def test_another_kubelet_ends_the_pause_after_failures(rig, monkeypatch): 
 
 
 async def test_another_kubelet_ends_the_pause_after_a_dropped_stream(rig, monkeypatch):  # 8
-    monkeypatch.setattr(socket_registration, "REGISTER_BACKOFF", Backoff(first=1000.0, ceiling=1000.0))
+    monkeypatch.setattr(socket_registration, "REGISTER_BACKOFF", Backoff(initial_s=1000.0, max_s=1000.0))
     rig.plug("foo0")
     rig.serve(FOO)
     await rig.kubelet.start()
@@ -469,7 +469,7 @@ async def test_own_socket_removed_during_registration(rig):  # 24
 
 
 async def test_own_socket_removed_and_stream_dropped(rig, monkeypatch):  # 24
-    monkeypatch.setattr(socket_registration, "REGISTER_BACKOFF", Backoff(first=1000.0, ceiling=1000.0))
+    monkeypatch.setattr(socket_registration, "REGISTER_BACKOFF", Backoff(initial_s=1000.0, max_s=1000.0))
     rig.plug("foo0")
     rig.serve(FOO)
     await rig.kubelet.start()
@@ -708,7 +708,7 @@ async def test_one_agent_for_a_kubelet_that_comes_later(rig):
 async def test_socket_that_is_always_removed_is_made_ever_more_seldom(rig, monkeypatch):
     rig.plug("foo0")
     rig.serve(FOO)
-    monkeypatch.setattr(socket_registration, "REGISTER_BACKOFF", Steep(first=0.02, ceiling=60.0))
+    monkeypatch.setattr(socket_registration, "REGISTER_BACKOFF", Steep(initial_s=0.02, max_s=60.0))
     rig.kubelet.faults.dial_late(60_000, times=1000)
     await rig.kubelet.start()
     async with rig.agent():
@@ -719,7 +719,7 @@ class Steep(Backoff):
     """The pause after the third failure outlasts every test."""
 
     def seconds(self, jitter):
-        return super().seconds(jitter) if self.failures < 3 else 1000.0
+        return super().compute_delay(jitter) if self.failures < 3 else 1000.0
 
 
 async def made_seldom(rig, directory, *, then=lambda: True):

@@ -64,8 +64,8 @@ async def test_an_exporter_comes_ends_and_is_taken_away(node):
             await ill(node, ONE)
             assert reasons(agent) == {ONE: "state: the exporter says unhealthy", TWO: ""}
             left_behind(path)
-        asked = agent.tracker.tally.check_results.get(("state", "unknown"), 0)
-        await node.until(lambda: agent.tracker.tally.check_results.get(("state", "unknown"), 0) > asked)
+        asked = agent.tracker.counter_values.check_results.get(("state", "unknown"), 0)
+        await node.until(lambda: agent.tracker.counter_values.check_results.get(("state", "unknown"), 0) > asked)
         assert node.kubelet.unhealthy(NPU) == {ONE}
         path.unlink()
         await ill(node)

@@ -134,7 +134,7 @@ async def test_one_that_the_driver_leaves_out_makes_the_count_uncertain(node):
         await node.reload(agent)
         await node.allocatable(GPU, 0)
         node.tree.file("/proc/driver/nvidia/gpus/0000:01:00.0/information", first.replace("Yes", "No"))
-        agent.tracker.nudge(ALL_DIRTY)
+        agent.tracker.request_look(ALL_DIRTY)
         await node.allocatable(GPU, 3)
 
 

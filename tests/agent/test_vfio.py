@@ -55,7 +55,7 @@ def rebind(node, name, driver=""):
 
 
 def tell(node, name):
-    node.running.tracker.nudge(DirtySet(frozenset({node.at[name]})))
+    node.running.tracker.request_look(DirtySet(frozenset({node.at[name]})))
 
 
 def why(node, resource):
@@ -102,7 +102,7 @@ async def test_of_several_the_one_that_cannot_be_had_is_named(node):
     other = "0000:04:00.0"  # before the others in the list
     node.at[other] = node.tree.pci(other, driver="vfio-pci", **{"class": "0x020000\n"})
     node.tree.vfio(22, node.at[other])
-    node.running.tracker.nudge()
+    node.running.tracker.request_look()
     await node.allocatable(NIC, 4)
     allocation = node.running.allocation
     asked = allocation.allocate(DISK, [SSD]), allocation.allocate(NIC, [other, FIRST])
@@ -166,13 +166,13 @@ async def test_it_is_unhealthy_for_as_long_as_the_entry_says(rig):
     rig.serve(f'[[resource]]\nname = "{NIC}"\nclass = "vfio-pci"\nmatch.address = "{FIRST}"\n'
               'health.vfio.recover = "never"\n')  # fmt: skip
     async with rig.agent() as agent:
-        await agent.tracker.looked()
+        await agent.tracker.wait_for_look()
         rig.running, rig.at = agent, {SECOND: at[1]}
         text = f"vfio: {FIRST}: IOMMU group 20 is not viable: {SECOND} (snd_hda_intel)"
         assert why(rig, NIC) == {FIRST: text}
         rebind(rig, SECOND, "vfio-pci")
         tell(rig, SECOND)
-        await agent.tracker.looked()
+        await agent.tracker.wait_for_look()
         assert why(rig, NIC) == {FIRST: text}
         (device,) = agent.registry.get_list(NIC).devices
         clearing = asyncio.create_task(agent.tracker.clear(NIC, device, "vfio"))

@@ -92,7 +92,7 @@ async def test_refused_twice_then_accepted(watched, at_once, caplog):  # 92
 
 
 async def test_refused_waits_five_seconds_at_least():  # 92
-    assert watching.OFFER_BACKOFF.failed().seconds(1.0) >= 5.0
+    assert watching.OFFER_BACKOFF.add_failure().compute_delay(1.0) >= 5.0
     assert watching.STREAM_SECONDS == 30.0  # 93
 
 
@@ -134,7 +134,7 @@ async def test_own_socket_removed_while_no_kubelet_is_there(watched, at_once):
 
 async def test_directory_comes_later_and_again(watched, monkeypatch):  # 11
     """Seen at once, whatever pause after failures there would be."""
-    monkeypatch.setattr(watching, "OFFER_BACKOFF", Backoff(first=1000.0, ceiling=1000.0))
+    monkeypatch.setattr(watching, "OFFER_BACKOFF", Backoff(initial_s=1000.0, max_s=1000.0))
     async with watched.agent() as agent:
         await watched.until(lambda: phases(agent) == {FOO: Phase.WAITING})
         await watched.until(lambda: "cannot be made" in reason(agent, FOO))
@@ -164,7 +164,7 @@ async def test_dropped_stream(watched, at_once, monkeypatch):
 
 
 async def test_socket_that_is_always_removed_is_made_ever_more_seldom(watched, monkeypatch):
-    monkeypatch.setattr(watching, "OFFER_BACKOFF", Steep(first=0.02, ceiling=60.0))
+    monkeypatch.setattr(watching, "OFFER_BACKOFF", Steep(initial_s=0.02, max_s=60.0))
     await watched.kubelet.start()
     async with watched.agent():
         await made_seldom(watched, watched.watched, then=lambda: watched.kubelet.streams(FOO))

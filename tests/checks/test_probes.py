@@ -167,7 +167,7 @@ async def test_what_dies_at_once_is_started_ever_more_seldom(world, caplog, monk
     class Counting(Backoff):
         def seconds(self, jitter):
             waits.append(self.failures)
-            return 0.01 * super().seconds(jitter)
+            return 0.01 * super().compute_delay(jitter)
 
     monkeypatch.setattr(probe_processes, "RESTART", Counting(1.0, 8.0))
     probe = world.probe(script="echo $$ >> {top}/pids; echo no such card >&2; exit 3")

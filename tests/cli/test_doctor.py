@@ -70,7 +70,7 @@ def test_a_node_that_is_well_has_nothing_but_ok():
         ),
         (
             {
-                "unhealthy_counts": {(A, Reason.of("it is not there", path="/dev/nvidia-uvm")): 8},
+                "unhealthy_counts": {(A, Reason.from_text("it is not there", path="/dev/nvidia-uvm")): 8},
                 "majors": {"nvidia-uvm": 511},
             },
             "FAIL",
@@ -78,13 +78,13 @@ def test_a_node_that_is_well_has_nothing_but_ok():
             "8 devices of example.com/a /dev/nvidia-uvm is missing /proc/devices has 511 nvidia-uvm udevadm",
         ),
         (
-            {"unhealthy_counts": {(A, Reason.of("x /dev/nvidia-uvm: y")): 1}, "majors": {"nvidia-uvm": 511}},
+            {"unhealthy_counts": {(A, Reason.from_text("x /dev/nvidia-uvm: y")): 1}, "majors": {"nvidia-uvm": 511}},
             "FAIL",
             "devices",
             "1 device of example.com/a /dev/nvidia-uvm: y explain example.com/a",
         ),
         (
-            {"unhealthy_counts": {(A, Reason.of("/dev/x: no such file", path="/dev/x")): 1}},
+            {"unhealthy_counts": {(A, Reason.from_text("/dev/x: no such file", path="/dev/x")): 1}},
             "FAIL",
             "devices",
             "1 device of example.com/a explain example.com/a",

@@ -31,13 +31,13 @@ class Machine:
         self.specs = load(str(top / "etc")).resources
         self.tree = Tree(top / "m")
         self.journal = KernelLogHistory()
-        self.journal.follow(check.log for spec in self.specs for check in spec.checks if check.log)
+        self.journal.set_logs(check.log for spec in self.specs for check in spec.checks if check.log)
         self.concluded = Evaluation()
         self.now = 0.0
 
     def say(self, line):
         """Something in the kernel log, just now."""
-        self.journal.hear(LogRecord(self.journal.last + 1, self.now + 3600, line))
+        self.journal.add_record(LogRecord(self.journal.last_number + 1, self.now + 3600, line))
 
     def faults(self, looks=1):
         """What fails after so many looks, by the device's name."""
@@ -51,12 +51,12 @@ class Machine:
                 names,
                 self.now,
                 0.05,
-                journal=self.journal,
-                stirred=None,
+                log_history=self.journal,
+                changed_log_keys=None,
             )
         return {
             candidate.device.name: str(candidate.unhealthy_reason)
-            for found in self.concluded.offers.values()
+            for found in self.concluded.candidates.values()
             for candidate in found.values()
         }
 

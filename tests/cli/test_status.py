@@ -36,7 +36,7 @@ def night():
         held=["x"],
     )
     states = dict.fromkeys(names, DOWN)
-    states["example.com/b"] = ResourceState(Phase.WAITING, Reason.of("gate: module onload"), 100.0)
+    states["example.com/b"] = ResourceState(Phase.WAITING, Reason.from_text("gate: module onload"), 100.0)
     return replace(
         made, states=states, kubelet=KubeletState(up=False, since=900.0, reason="kubelet.sock refuses connections")
     )

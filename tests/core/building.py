@@ -37,7 +37,7 @@ def failing(check, text):
 
 def as_reason(reason):
     """A reason; of a text one by which nothing is decided."""
-    return Reason.of(reason) if isinstance(reason, str) else reason
+    return Reason.from_text(reason) if isinstance(reason, str) else reason
 
 
 def line(word, operand, kind=ValueType.TEXT, test=None):

@@ -5,7 +5,7 @@ import pytest
 from agent.core.entry.resource_spec import Slots
 from agent.core.grants.build_grant import build_grant
 from agent.core.grants.grant import GrantRefusedError, RefusalCause, RereadDevice
-from agent.core.grants.required_paths import cdi_names, mount_patterns, node_paths
+from agent.core.grants.required_paths import list_cdi_names, list_mount_globs, list_node_paths
 from agent.core.inventory.device import DeviceNode, MatchedPath
 from agent.core.language.template import parse
 from agent.core.language.value import Absent
@@ -250,11 +250,11 @@ def test_a_refusal_is_one_line_of_200_characters_at_most():
 def test_node_paths_are_those_that_can_be_written():
     entry = spec(nodes=(give("a", "{node}"), give("b", "/dev/{gone}"), give("c", "/dev/{up}"), give("d", "/dev/{p}")))
     facts = {"node": "/dev/x", "gone": Absent(""), "up": "../..", "p": ("x", "y")}
-    assert node_paths(entry, facts.__getitem__) == ("/dev/x", "/dev/y")
+    assert list_node_paths(entry, facts.__getitem__) == ("/dev/x", "/dev/y")
 
 
 def test_other_hardware_in_its_place_is_refused():
-    cause, text = refused(SERIAL, ["d2"], [replace(tty(2), same=False)], 1)
+    cause, text = refused(SERIAL, ["d2"], [replace(tty(2), is_same_hardware=False)], 1)
     assert cause is RefusalCause.NODE_MISSING
     assert text.startswith("example.com/a d2: other hardware is in its place now")
 
@@ -416,7 +416,7 @@ def test_a_cdi_device_that_cannot_be_named_is_refused(facts, specs, text):
 def test_an_unchecked_cdi_device_is_named_whatever_the_specs_say():
     entry = spec(cdi=(cdi("a.com/gpu={serial}", unchecked=True),))
     assert build_grant(entry, ["d"], [holding("d", {"serial": "9"})], 1).cdi == ("a.com/gpu=9",)
-    assert cdi_names(entry, {"serial": "9"}.__getitem__) == ()
+    assert list_cdi_names(entry, {"serial": "9"}.__getitem__) == ()
 
 
 def test_patterns_and_names_to_look_for_are_those_that_can_be_written():
@@ -424,8 +424,8 @@ def test_patterns_and_names_to_look_for_are_those_that_can_be_written():
         mounts=(mount("a", "/x/{w}*"), mount("b", "/y/{gone}")), cdi=(cdi("a.com/gpu={w}"), cdi("a.com/gpu={gone}"))
     )
     facts = {"w": "[1]", "gone": Absent("")}
-    assert mount_patterns(entry, facts.__getitem__) == ("/x/[[]1]*",)
-    assert cdi_names(entry, facts.__getitem__) == ("a.com/gpu=[1]",)
+    assert list_mount_globs(entry, facts.__getitem__) == ("/x/[[]1]*",)
+    assert list_cdi_names(entry, facts.__getitem__) == ("a.com/gpu=[1]",)
 
 
 def test_a_file_for_each_id_says_what_there_is_to_say():

@@ -26,7 +26,7 @@ def group(name, *members, facts=None, came_along=(), nodes=None):
     }
     words = (*(RereadMember(said, True) for said in members), *(RereadMember(said, False) for said in came_along))
     device = listed(name, nodes=tuple(found for found in there.values() if not isinstance(found, Absent)))
-    return RereadDevice(device, (), members[0] | (facts or {}), there, each=words)
+    return RereadDevice(device, (), members[0] | (facts or {}), there, members=words)
 
 
 def containers(grant):

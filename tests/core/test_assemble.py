@@ -42,7 +42,9 @@ def test_what_an_entry_takes_is_listed_in_natural_order():
 def test_a_device_is_what_its_candidate_says():
     found = candidate(host("p1"), "x", "y", numa=(1,), nodes=(node(),), fault="no driver")
     assert told(found).lists[A].devices == (
-        Device("x", "p1", "key p1", Health.UNHEALTHY, Reason.of("no driver"), (1,), None, 0, (node(),), None, "1"),
+        Device(
+            "x", "p1", "key p1", Health.UNHEALTHY, Reason.from_text("no driver"), (1,), None, 0, (node(),), None, "1"
+        ),
     )
 
 

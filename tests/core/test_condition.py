@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.core.entry.check import ONE_LOOK, Check, CheckResult, CheckVerdict, LookCount, LookDuration, OnUnknown
-from agent.core.health.check_state import HEALTHY, NEW, CheckState, step
+from agent.core.health.check_state import HEALTHY, NEW, CheckState, step_check
 from agent.core.struct import replace
 from tests.core.building import clause
 
@@ -33,7 +33,7 @@ def play(one: Check, *looks: tuple[float, CheckResult], condition: CheckState = 
     """Whether it fails after each of the looks."""
     failing = []
     for now, outcome in looks:
-        condition, again = step(one, condition, outcome, now, APART)
+        condition, again = step_check(one, condition, outcome, now, APART)
         assert again is None or again > now
         failing.append(condition.failing)
     return failing
@@ -95,15 +95,17 @@ def test_how_it_begins(one, looks, failing):
 
 @pytest.mark.parametrize(("trip", "again"), [(LookDuration(3), 3.0), (LookCount(2), None)])
 def test_what_is_ill_from_the_first_look_is_looked_at_when_it_would_fail(trip, again):
-    assert step(check(trip=trip), NEW, BAD, 0.0, APART)[1] == again
+    assert step_check(check(trip=trip), NEW, BAD, 0.0, APART)[1] == again
 
 
 def test_nothing_new_is_said_of_what_was_ill_from_the_first_look():
     condition = NEW
     for now, reason in enumerate(("at 96", "at 97", "at 98")):
-        condition, _ = step(check(trip=LookCount(2)), condition, CheckResult(CheckVerdict.FAIL, reason), now, APART)
+        condition, _ = step_check(
+            check(trip=LookCount(2)), condition, CheckResult(CheckVerdict.FAIL, reason), now, APART
+        )
         assert (condition.failing, condition.reason) == (True, "at 96")
-    assert not condition.early
+    assert not condition.never_healthy
 
 
 @pytest.mark.parametrize(
@@ -126,7 +128,7 @@ def test_nothing_new_is_said_of_what_was_ill_from_the_first_look():
 def test_next_time(one, looks, again):
     condition, said = HEALTHY, None
     for now, outcome in history(looks):
-        condition, said = step(one, condition, outcome, now, APART)
+        condition, said = step_check(one, condition, outcome, now, APART)
     assert said == again
 
 
@@ -135,9 +137,9 @@ def test_the_reason_is_that_of_the_look_that_made_it_fail():
     one = check(trip=LookCount(2))
     condition = HEALTHY
     for now, reason in enumerate(("at 96", "at 97", "at 98", "at ?")):
-        condition, _ = step(one, condition, CheckResult(CheckVerdict.FAIL, reason), now, APART)
+        condition, _ = step_check(one, condition, CheckResult(CheckVerdict.FAIL, reason), now, APART)
     assert condition == CheckState(True, "at 97")
-    condition, _ = step(one, condition, GOOD, 9, APART)
+    condition, _ = step_check(one, condition, GOOD, 9, APART)
     assert condition == HEALTHY
 
 
@@ -231,12 +233,12 @@ def test_what_is_looked_at_when_it_wants_turns_in_its_time(one, steps, bad):
     """From any state, looks at just the times that it asks for bring it where the device is; `every` for rows."""
     condition, again, now = HEALTHY, None, 0.0
     for now, outcome in timed(steps):
-        condition, again = step(one, condition, outcome, now, APART)
+        condition, again = step_check(one, condition, outcome, now, APART)
     one = replace(one, recovery_threshold=one.recovery_threshold or LookCount(1))
     outcome = BAD if bad else GOOD
     now += 10.0
     for _ in range(20):
-        condition, again = step(one, condition, outcome, now, APART)
+        condition, again = step_check(one, condition, outcome, now, APART)
         now = now + APART if again is None else again
     assert condition.failing is bad
 

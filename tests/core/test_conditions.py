@@ -16,10 +16,10 @@ from agent.core.entry.check_results import DeviceCheckResult
 from agent.core.entry.counter_check import CounterCheck
 from agent.core.entry.kernel_log_check import EventRate, Log, LogRecord
 from agent.core.health import evaluation_step
-from agent.core.health.check_states import TOGETHER, DeviceRef
+from agent.core.health.check_states import DUE_LIMIT, DeviceRef
 from agent.core.health.evaluation import Evaluation, evaluate, evaluate_one_look
 from agent.core.health.kernel_log import KernelLogHistory
-from agent.core.health.saved_checks import SavedChecks, SavedChecksBuilder, remembered
+from agent.core.health.saved_checks import SavedChecks, SavedChecksBuilder, restore_check_states
 from agent.core.inventory.device import Health
 from agent.core.inventory.dirty_set import ALL_DIRTY, DirtySet
 from agent.core.inventory.inventory import update_inventory
@@ -60,19 +60,19 @@ def after(*looks, before=None, entries=(A,)):
 
 def known(conditions):
     """What the next life is to know of these."""
-    return SavedChecksBuilder().memory(conditions)
+    return SavedChecksBuilder().update(conditions)
 
 
 def faults(concluded):
-    return {one.ids[0]: str(one.unhealthy_reason) for one in concluded.offers.get(OF, {}).values()}
+    return {one.ids[0]: str(one.unhealthy_reason) for one in concluded.candidates.get(OF, {}).values()}
 
 
 def test_what_fails_is_the_fault_and_all_else_stays_the_object_it_was():
     well, other = ill("well", (LINK, GOOD)), ill("other")
     made = after((0, well, other, ill("bad", (LINK, BAD))))
     assert faults(made) == {"well": "", "other": "", "bad": "link: no link"}
-    assert made.offers[OF]["key well"] is well
-    assert made.offers[OF]["key other"] is other
+    assert made.candidates[OF]["key well"] is well
+    assert made.candidates[OF]["key other"] is other
 
 
 def test_what_checks_say_is_counted_once_for_each_look():
@@ -82,29 +82,29 @@ def test_what_checks_say_is_counted_once_for_each_look():
         (0, ill("a", *said), ill("b", (LINK, GOOD), (SLOW, CheckResult(CheckVerdict.NOT_APPLICABLE)), (LATCH, BAD)))
     )
     told = {("link", "failing"): 1, ("link", "ok"): 1, ("slow", "timeout"): 1, ("latch", "unknown"): 1}
-    assert made.answers == {**told, ("latch", "failing"): 1}
-    again = after((1, *made.seen[OF].values(), ill("c", (LINK, GOOD))), before=made)
-    assert again.answers == {("link", "ok"): 1}
+    assert made.result_counts == {**told, ("latch", "failing"): 1}
+    again = after((1, *made.original_candidates[OF].values(), ill("c", (LINK, GOOD))), before=made)
+    assert again.result_counts == {("link", "ok"): 1}
 
 
 def test_what_a_counter_says_is_whether_it_fails():
     rises = Check("errors", CounterCheck("errors"), recovery_threshold=None)
     made = after((0, ill("a", (rises, CheckResult(CheckVerdict.PASS, count=1)))))
-    assert made.answers == {("errors", "ok"): 1}
-    assert after((1, ill("a", (rises, CheckResult(CheckVerdict.PASS, count=2)))), before=made).answers == {
+    assert made.result_counts == {("errors", "ok"): 1}
+    assert after((1, ill("a", (rises, CheckResult(CheckVerdict.PASS, count=2)))), before=made).result_counts == {
         ("errors", "failing"): 1
     }
 
 
 def test_nothing_fails_nothing_is_copied():
     looked = seen(ill("well", (LINK, GOOD)))
-    assert evaluate(Evaluation(), looked, (A,), 0, APART).offers[OF] is looked[OF]
+    assert evaluate(Evaluation(), looked, (A,), 0, APART).candidates[OF] is looked[OF]
 
 
 def test_the_first_in_file_order_is_said_and_what_cannot_be_given_before_it():
     both = ill("both", (SLOW, GOOD), (LATCH, BAD), (LINK, CheckResult(CheckVerdict.FAIL, "other")))
     assert faults(after((0, both))) == {"both": "latch: no link"}
-    assert faults(after((0, replace(both, unhealthy_reason=Reason.of("/dev/x: no such file"))))) == {
+    assert faults(after((0, replace(both, unhealthy_reason=Reason.from_text("/dev/x: no such file"))))) == {
         "both": "/dev/x: no such file"
     }
 
@@ -127,44 +127,44 @@ def test_the_same_look_again_changes_nothing():
 
 def test_it_says_when_to_look_again_and_at_what():
     made = after((0, ill("bad", (SLOW, BAD)), ill("well", (LINK, GOOD)), ill("two", (SLOW, GOOD))))
-    assert made.conditions.next_at == 5
-    assert made.conditions.due_at(4.9) == frozenset()
-    assert made.conditions.due_at(5) == {"key bad", "key two"}
+    assert made.check_states.next_at == 5
+    assert made.check_states.find_due_keys(4.9) == frozenset()
+    assert made.check_states.find_due_keys(5) == {"key bad", "key two"}
     made = after((5, ill("bad", (SLOW, BAD))), (10, ill("bad", (SLOW, BAD))), before=made)
     assert faults(made) == {"bad": "slow: no link"}
-    assert made.conditions.due_at(99) == {"key bad"}
-    assert after((11,), before=made).conditions.next_at is None
+    assert made.check_states.find_due_keys(99) == {"key bad"}
+    assert after((11,), before=made).check_states.next_at is None
 
 
 def test_of_many_that_are_due_at_once_those_that_wait_longest_come_first():
-    devices = 5 * TOGETHER // 2
+    devices = 5 * DUE_LIMIT // 2
     now = [ill(f"d{number:04}", (SLOW, GOOD)) for number in range(devices)]
     early = [*now[:3], *(ill(f"d{number:04}") for number in range(3, devices))]
     made = after((0, *early), (1, *now))
     looks = []
-    while keys := made.conditions.due_at(100):
+    while keys := made.check_states.find_due_keys(100):
         looks.append(keys)
         now = [replace(one) if one.device.key in keys else one for one in now]
         made = after((100, *now), before=made)
-    assert [len(keys) for keys in looks] == [TOGETHER, TOGETHER, TOGETHER // 2]
+    assert [len(keys) for keys in looks] == [DUE_LIMIT, DUE_LIMIT, DUE_LIMIT // 2]
     assert {f"key d{number:04}" for number in range(3)} <= looks[0]
     assert len(frozenset().union(*looks)) == devices
 
 
 def test_nobody_is_looked_at_again_for_a_check_that_does_not_ask_for_it():
-    assert after((0, ill("a", (LINK, BAD), (LATCH, GOOD)))).conditions.next_at is None
+    assert after((0, ill("a", (LINK, BAD), (LATCH, GOOD)))).check_states.next_at is None
 
 
 def test_a_device_that_was_away_is_as_ill_as_it_was():
     """Also under another key, and also what does not last for ever."""
     check = Check("link", clause(), recovery_threshold=LookDuration(30))
     made = after((0, ill("x", (check, BAD), (LATCH, BAD))), (1,))
-    assert DeviceRef(A, "x") in made.conditions.left
+    assert DeviceRef(A, "x") in made.check_states.absent_devices
     made = after((2, ill("x", (check, GOOD), (LATCH, GOOD), key="other key")), before=made)
     assert faults(made) == {"x": "link: no link"}
     made = after((33, ill("x", (check, GOOD), (LATCH, GOOD), key="other key")), before=made)
     assert faults(made) == {"x": "latch: no link"}
-    assert not made.conditions.left
+    assert not made.check_states.absent_devices
 
 
 def test_the_time_it_was_away_is_no_time_it_was_well():
@@ -192,13 +192,13 @@ def test_a_check_that_is_taken_out_fails_no_more():
     for left in ill("x", (LINK, GOOD)), ill("x"):
         made = after((0, ill("x", (LATCH, BAD))), (1, left))
         assert faults(made) == {"x": ""}
-        assert not made.conditions.failing()
+        assert not made.check_states.list_failures()
 
 
 def test_of_an_entry_that_is_taken_out_nothing_is_remembered():
     made = after((0, ill("x", (LATCH, BAD))), (1,))
-    assert made.conditions.failing()
-    assert not after((2, ill("y")), before=made, entries=("example.com/b",)).conditions.failing()
+    assert made.check_states.list_failures()
+    assert not after((2, ill("y")), before=made, entries=("example.com/b",)).check_states.list_failures()
 
 
 def test_the_next_life_begins_with_what_failed():
@@ -207,13 +207,14 @@ def test_the_next_life_begins_with_what_failed():
         (0, ill("x", (LATCH, BAD)), ill("y", (LATCH, BAD)), ill("z", (check, GOOD))),
         (1, ill("x", (LATCH, GOOD)), ill("z", (check, BAD))),
     )
-    failing = made.conditions.failing()
+    failing = made.check_states.list_failures()
     assert failing == {A: {"x": {"latch": "no link"}, "y": {"latch": "no link"}}}
     made = after(
-        (0, ill("x", (LATCH, GOOD)), ill("z", (check, BAD))), before=Evaluation(remembered(known(made.conditions)))
+        (0, ill("x", (LATCH, GOOD)), ill("z", (check, BAD))),
+        before=Evaluation(restore_check_states(known(made.check_states))),
     )
     assert faults(made) == {"x": "latch: no link", "z": ""}
-    assert made.conditions.failing() == failing
+    assert made.check_states.list_failures() == failing
 
 
 def test_clearing():
@@ -221,16 +222,16 @@ def test_clearing():
     made = after((0, ill("x", *bad), ill("y", *bad)), (1, ill("x", *bad)))
 
     def clear(at, check):
-        return made.conditions.cleared(lambda spot, ward: at in (spot.at, ward.place), check)
+        return made.check_states.clear_checks(lambda spot, ward: at in (spot.key_or_location, ward.location), check)
 
     conditions, names = clear("x", "latch")
     assert names == {"latch"}
-    assert conditions.failing() == {A: {"x": {"other": "no link"}, "y": {"latch": "no link", "other": "no link"}}}
-    assert clear("y", None)[0].failing() == {A: {"x": {"latch": "no link", "other": "no link"}}}
-    assert clear("z", None) == (made.conditions, frozenset())
+    assert conditions.list_failures() == {A: {"x": {"other": "no link"}, "y": {"latch": "no link", "other": "no link"}}}
+    assert clear("y", None)[0].list_failures() == {A: {"x": {"latch": "no link", "other": "no link"}}}
+    assert clear("z", None) == (made.check_states, frozenset())
     assert clear("x", "nothing")[1] == frozenset()
     # A latch that is cleared falls again if the next look says so.
-    made = replace(made, conditions=conditions)
+    made = replace(made, check_states=conditions)
     assert faults(after((2, ill("x", (LATCH, GOOD))), before=made)) == {"x": ""}
     assert faults(after((2, ill("x", (LATCH, BAD))), before=made)) == {"x": "latch: no link"}
 
@@ -257,7 +258,7 @@ def test_a_look_asks_the_checks_of_what_it_looks_at():
         frozenset(),
         {},
         0,
-        candidates=evaluate(Evaluation(), first.get_resource_candidates(), (A,), 0, APART).offers,
+        candidates=evaluate(Evaluation(), first.get_resource_candidates(), (A,), 0, APART).candidates,
     ).lists
     assert [(one.id, one.health, str(one.reason)) for one in lists[A].devices] == [
         ("x", Health.HEALTHY, ""),
@@ -296,8 +297,8 @@ def test_a_latch_holds_whatever_comes_and_goes(steps):
         made = after((now, *looks), before=made)
         fallen |= {place for place, (_, outcome) in there.items() if outcome is BAD}
         assert {name for name, fault in faults(made).items() if fault} == fallen & set(there)
-        assert set(made.conditions.failing().get(A, {})) == fallen
-        assert set(made.conditions.due) == set()
+        assert set(made.check_states.list_failures().get(A, {})) == fallen
+        assert set(made.check_states.due_times) == set()
 
 
 def test_lists_and_looks_fit_together():
@@ -308,14 +309,16 @@ def test_lists_and_looks_fit_together():
         x, y = ill("x", (LINK, outcome)), ill("y", (LINK, GOOD))
         at = look_at(x, y)
         made = evaluate(made, at.get_resource_candidates(), (A,), now, APART)
-        assembly = build_lists(at, [entry], frozenset(), told, now, unchanged_lists=settled, candidates=made.offers)
+        assembly = build_lists(at, [entry], frozenset(), told, now, unchanged_lists=settled, candidates=made.candidates)
         told, settled = assembly.lists, assembly.unchanged_lists
         assert [str(one.reason) for one in told[A].devices] == ["link: no link" if outcome is BAD else "", ""]
 
 
 def test_what_failed_of_several_in_one_place_is_all_remembered():
     one, two = ill("one", (LATCH, BAD), place="p", key="1"), ill("two", (LINK, BAD), (LATCH, GOOD), place="p", key="2")
-    assert after((0, one, two), (1,)).conditions.failing() == {A: {"p": {"latch": "no link", "link": "no link"}}}
+    assert after((0, one, two), (1,)).check_states.list_failures() == {
+        A: {"p": {"latch": "no link", "link": "no link"}}
+    }
 
 
 def test_of_places_that_nobody_comes_back_to_so_many_are_remembered(monkeypatch):
@@ -323,8 +326,8 @@ def test_of_places_that_nobody_comes_back_to_so_many_are_remembered(monkeypatch)
     made = Evaluation()
     for number in range(9):
         made = after((number, ill(f"d{number}", (LINK, BAD))), before=made)
-    assert [spot.at for spot in made.conditions.left] == ["d5", "d6", "d7"]
-    assert list(made.conditions.there) == [DeviceRef(A, "key d8")]
+    assert [spot.key_or_location for spot in made.check_states.absent_devices] == ["d5", "d6", "d7"]
+    assert list(made.check_states.present_devices) == [DeviceRef(A, "key d8")]
 
 
 AWAITED = CheckResult(CheckVerdict.PENDING, "no answer yet")
@@ -334,7 +337,7 @@ def test_until_the_first_answer_it_is_not_healthy_and_nothing_is_counted():
     looks = [(at, ill("new", (LINK, AWAITED), (LATCH, GOOD))) for at in range(3)]
     made = after(*looks)
     assert faults(made) == {"new": "link: no answer yet"}
-    assert made.conditions.failing() == {}
+    assert made.check_states.list_failures() == {}
     assert faults(after((3, ill("new", (LINK, GOOD), (LATCH, GOOD))), before=made)) == {"new": ""}
 
 
@@ -346,7 +349,7 @@ def test_what_is_known_stays_while_another_answer_is_awaited():
 
 
 def test_what_failed_in_the_last_life_fails_until_an_answer_says_otherwise():
-    before = Evaluation(remembered(SavedChecks({A: {"it": {"link": "no link"}}})))
+    before = Evaluation(restore_check_states(SavedChecks({A: {"it": {"link": "no link"}}})))
     made = after((0, ill("it", (LINK, AWAITED))), before=before)
     assert faults(made) == {"it": "link: no link"}
     assert faults(after((1, ill("it", (LINK, GOOD))), before=made)) == {"it": ""}
@@ -362,8 +365,8 @@ XID = Check("xid", Log(message("Xid {number}: {code:int}"), recovery_s=600.0), r
 
 def heard(*records, follow=(XID.log,)):
     journal = KernelLogHistory()
-    journal.follow(follow)
-    told = {one for record in records for one in journal.hear(record)}
+    journal.set_logs(follow)
+    told = {one for record in records for one in journal.add_record(record)}
     return journal, told
 
 
@@ -375,47 +378,52 @@ def test_a_line_is_told_without_a_look_and_stirs_nobody_else():
     one, two = ill("one", (SLOW, BAD), (XID, ear(1))), ill("two", (XID, ear(2)))
     before = evaluate(after((-1, ill("one", (SLOW, GOOD), (XID, ear(1))))), seen(one, two), (A,), 0, APART)
     journal, told = heard(LogRecord(1, 1.0, "Xid 1: 79"))
-    made = evaluate(before, before.seen, (A,), 1, APART, journal=journal, stirred=told)
+    made = evaluate(before, before.original_candidates, (A,), 1, APART, log_history=journal, changed_log_keys=told)
     assert faults(made) == {"one": "xid: Xid 1: 79", "two": ""}
-    assert made.offers[OF]["key two"] is two
-    assert made.conditions.due[DeviceRef(A, "key one")] == 5  # when it was to be looked at, it is still
-    slow = made.conditions.there[DeviceRef(A, "key one")].conditions["slow"]
-    assert slow == before.conditions.there[DeviceRef(A, "key one")].conditions["slow"]
-    assert evaluate(made, made.seen, (A,), 2, APART, journal=journal, stirred=()) is made
-    assert evaluate(made, made.seen, (A,), 2, APART, journal=journal, stirred={(XID.log, (9,))}) is made
+    assert made.candidates[OF]["key two"] is two
+    assert made.check_states.due_times[DeviceRef(A, "key one")] == 5  # when it was to be looked at, it is still
+    slow = made.check_states.present_devices[DeviceRef(A, "key one")].check_states["slow"]
+    assert slow == before.check_states.present_devices[DeviceRef(A, "key one")].check_states["slow"]
+    assert evaluate(made, made.original_candidates, (A,), 2, APART, log_history=journal, changed_log_keys=()) is made
+    assert (
+        evaluate(
+            made, made.original_candidates, (A,), 2, APART, log_history=journal, changed_log_keys={(XID.log, (9,))}
+        )
+        is made
+    )
 
 
 def test_who_has_left_is_not_spoken_to_and_who_comes_hears_what_was_said():
     journal, told = heard(LogRecord(1, 0.0, "Xid 1: 79"))
-    before = evaluate(Evaluation(), seen(ill("one", (XID, ear(1)))), (A,), 0, APART, journal=journal)
+    before = evaluate(Evaluation(), seen(ill("one", (XID, ear(1)))), (A,), 0, APART, log_history=journal)
     assert faults(before) == {"one": "xid: Xid 1: 79"}
-    gone = evaluate(before, seen(), (A,), 1, APART, journal=journal, stirred=told)
-    assert gone.listeners == {}
-    back = evaluate(gone, seen(ill("one", (XID, ear(1)))), (A,), 2, APART, journal=journal)
+    gone = evaluate(before, seen(), (A,), 1, APART, log_history=journal, changed_log_keys=told)
+    assert gone.subscribers == {}
+    back = evaluate(gone, seen(ill("one", (XID, ear(1)))), (A,), 2, APART, log_history=journal)
     assert faults(back) == {"one": "xid: Xid 1: 79"}
-    assert faults(evaluate(gone, seen(ill("one", (XID, ear(1)))), (A,), 700, APART, journal=journal)) == {"one": ""}
+    assert faults(evaluate(gone, seen(ill("one", (XID, ear(1)))), (A,), 700, APART, log_history=journal)) == {"one": ""}
 
 
 def test_what_the_next_life_knows():
     journal, _ = heard(LogRecord(3, 0.0, "Xid 1: 79"), follow=[replace(XID.log, latch=True)])
     latching = replace(XID, criterion=replace(XID.log, latch=True))
     both = ill("one", (latching, ear(1)), (ECC, CheckResult(CheckVerdict.PASS, count=7)))
-    made = evaluate(Evaluation(), seen(both), (A,), 0, APART, journal=journal)
-    memory = known(made.conditions)
+    made = evaluate(Evaluation(), seen(both), (A,), 0, APART, log_history=journal)
+    memory = known(made.check_states)
     assert memory == SavedChecks(
         {A: {"one": {"xid": "Xid 1: 79"}}}, {A: {"one": {"xid": True}}}, {A: {"one": {"ecc": 7}}}
     )
-    cleared, names = made.conditions.cleared(lambda spot, ward: True, None, 3)
+    cleared, names = made.check_states.clear_checks(lambda spot, ward: True, None, 3)
     assert names == {"xid"}
     counted, number = {A: {"one": {"ecc": 7}}}, {A: {"one": {"xid": 3}}}
-    assert known(cleared) == SavedChecks(counted=counted, cleared=number, well={A: {"one"}})
+    assert known(cleared) == SavedChecks(counter_values=counted, cleared_lines=number, healthy_locations={A: {"one"}})
     for before, expected in ((memory, "xid: Xid 1: 79"), (known(cleared), "")):
-        again = Evaluation(remembered(before))
-        made = evaluate(again, seen(both), (A,), 0, APART, journal=journal)
+        again = Evaluation(restore_check_states(before))
+        made = evaluate(again, seen(both), (A,), 0, APART, log_history=journal)
         assert faults(made) == {"one": expected}
-        assert known(made.conditions) == before
+        assert known(made.check_states) == before
     grown = ill("one", (latching, ear(1)), (ECC, CheckResult(CheckVerdict.PASS, count=9)))
-    made = evaluate(Evaluation(remembered(known(cleared))), seen(grown), (A,), 0, APART, journal=journal)
+    made = evaluate(Evaluation(restore_check_states(known(cleared))), seen(grown), (A,), 0, APART, log_history=journal)
     assert faults(made) == {"one": "ecc: errors grew from 7 to 9"}
 
 
@@ -423,7 +431,7 @@ def test_of_two_counters_in_one_place_none_is_remembered():
     one = ill("x", (ECC, CheckResult(CheckVerdict.PASS, count=7)), place="p", key="k1")
     two = ill("y", (ECC, CheckResult(CheckVerdict.PASS, count=9)), place="p", key="k2")
     made = evaluate(Evaluation(), seen(one, two), (A,), 0, APART)
-    assert known(made.conditions).counted == {}
+    assert known(made.check_states).counter_values == {}
 
 
 BORNE = Check("borne", clause(), failure_threshold=LookCount(2), recovery_threshold=LookDuration(30))
@@ -451,18 +459,18 @@ def test_who_is_plugged_in_again_begins_again():
 
 
 def next_life(made):
-    return Evaluation(remembered(known(made.conditions)))
+    return Evaluation(restore_check_states(known(made.check_states)))
 
 
 def test_a_restart_is_no_beginning():
     """Who was well is borne with as before, and waits for no answer; who was never well is not; once, at the start."""
     first = [ill("well", (BORNE, GOOD)), ill("never", (BORNE, BAD)), ill("both", (BORNE, GOOD), (LATCH, BAD))]
     life = after((0, *first))
-    assert known(life.conditions).well == {A: {"well"}}
+    assert known(life.check_states).healthy_locations == {A: {"well"}}
     bad = [ill(name, (BORNE, BAD)) for name in ("well", "never", "new")]
     made = after((100, *bad), before=next_life(life))
     assert faults(made) == {"well": "", "never": "borne: no link", "new": "borne: no link"}
-    assert known(made.conditions).well == {A: {"well"}}
+    assert known(made.check_states).healthy_locations == {A: {"well"}}
     assert faults(after((101, ill("well", (BORNE, BAD))), before=made)) == {"well": "borne: no link"}
     assert faults(after((100, ill("well", (BORNE, AWAITED))), before=next_life(life))) == {"well": ""}
     assert faults(after((100, ill("other")), (101, bad[0]), before=next_life(life))) == {"well": "borne: no link"}
@@ -474,9 +482,9 @@ def test_a_restart_is_no_beginning():
 def test_of_two_in_one_place_both_have_to_have_been_well():
     one, two = (ill(key, (LINK, GOOD), place="p", key=key) for key in ("k1", "k2"))
     bad = ill("k2", (LINK, BAD), place="p", key="k2")
-    assert known(after((0, one, two)).conditions).well == {A: {"p"}}
+    assert known(after((0, one, two)).check_states).healthy_locations == {A: {"p"}}
     for both in ((one, bad), (bad, one)):
-        assert known(after((0, *both)).conditions).well == {}
+        assert known(after((0, *both)).check_states).healthy_locations == {}
 
 
 def test_who_waits_for_a_first_answer_waits_on_after_a_restart():
@@ -484,7 +492,7 @@ def test_who_waits_for_a_first_answer_waits_on_after_a_restart():
     life = after((0, waiting), (1, replace(waiting)))
     for _ in range(2):
         assert faults(life) == {"x": "borne: no answer yet"}
-        assert known(life.conditions).well == {}
+        assert known(life.check_states).healthy_locations == {}
         life = after((100, replace(waiting)), (101, replace(waiting)), before=next_life(life))
     assert faults(after((102, ill("x", (LINK, GOOD), (BORNE, GOOD))), before=life)) == {"x": ""}
     assert faults(after((102, ill("x", (LINK, GOOD), (BORNE, BAD))), before=life)) == {"x": "borne: no link"}
@@ -494,7 +502,7 @@ def test_nothing_said_yet_is_not_well():
     life = after(
         (0, ill("x", (LINK, AWAITED))), (1, ill("x", (LINK, AWAITED), (BORNE, CheckResult(CheckVerdict.IGNORED))))
     )
-    assert known(life.conditions) == SavedChecks()
+    assert known(life.check_states) == SavedChecks()
     assert faults(after((2, ill("x", (BORNE, BAD))), before=life)) == {"x": "borne: no link"}
 
 
@@ -503,15 +511,15 @@ def test_what_is_remembered_where_nothing_changed_stays_the_object_it_was():
     remembering = SavedChecksBuilder()
     many = [ill(name, (LATCH, BAD), (ECC, CheckResult(CheckVerdict.PASS, count=1))) for name in ("x", "y", "gone")]
     made = after((0, *many))
-    before = remembering.memory(made.conditions)
-    assert remembering.memory(made.conditions) is before
-    now = remembering.memory(
-        after((1, many[0], ill("y", (ECC, CheckResult(CheckVerdict.PASS, count=2)))), before=made).conditions
+    before = remembering.update(made.check_states)
+    assert remembering.update(made.check_states) is before
+    now = remembering.update(
+        after((1, many[0], ill("y", (ECC, CheckResult(CheckVerdict.PASS, count=2)))), before=made).check_states
     )
-    assert now.counted == {A: {"x": {"ecc": 1}, "y": {"ecc": 2}}}
-    assert now.counted[A]["x"] is before.counted[A]["x"]
-    assert set(before.counted[A]) == {"x", "y", "gone"} == set(before.failing[A])
-    assert before.counted[A]["y"] == {"ecc": 1}
+    assert now.counter_values == {A: {"x": {"ecc": 1}, "y": {"ecc": 2}}}
+    assert now.counter_values[A]["x"] is before.counter_values[A]["x"]
+    assert set(before.counter_values[A]) == {"x", "y", "gone"} == set(before.failure_reasons[A])
+    assert before.counter_values[A]["y"] == {"ecc": 1}
 
 
 ANSWERS = [(LATCH, BAD), (LINK, GOOD), (LINK, BAD), (BORNE, AWAITED), (ECC, CheckResult(CheckVerdict.PASS, count=3))]
@@ -525,7 +533,7 @@ def test_what_is_remembered_is_as_if_all_were_gone_through(looks):
         made = after(
             (now, *(ill(key, *said, place=place, key=key) for key, (place, said) in those.items())), before=made
         )
-        assert remembering.memory(made.conditions) == known(made.conditions)
+        assert remembering.update(made.check_states) == known(made.check_states)
 
 
 SAID = [GOOD, BAD, CheckResult(CheckVerdict.IGNORED), CheckResult(CheckVerdict.NOT_APPLICABLE)]
@@ -552,7 +560,7 @@ def test_who_is_at_rest_turns_by_no_look_that_says_the_same(row, numbers):
     check, outcomes = row
     said = [outcomes[number % len(outcomes)] for number in numbers]
     made = after(*((now, ill("one", (check, outcome))) for now, outcome in enumerate(said)))
-    restless = made.conditions.find_undecided_keys()
+    restless = made.check_states.find_undecided_keys()
     before = faults(made)
     for now in range(100, 200, 20):
         made = after((now, ill("one", (check, said[-1]))), before=made)
@@ -561,9 +569,9 @@ def test_who_is_at_rest_turns_by_no_look_that_says_the_same(row, numbers):
 
 def test_a_row_that_has_begun_is_restless_and_so_is_what_fails():
     row = Check("looks", clause(), failure_threshold=LookCount(2), recovery_threshold=LookCount(2))
-    assert after((0, ill("one", (row, GOOD)))).conditions.find_undecided_keys() == frozenset()
-    assert after((0, ill("one", (row, BAD)))).conditions.find_undecided_keys() == {"key one"}
-    assert after((0, ill("one", (row, BAD))), (1, ill("one", (row, BAD)))).conditions.find_undecided_keys() == {
+    assert after((0, ill("one", (row, GOOD)))).check_states.find_undecided_keys() == frozenset()
+    assert after((0, ill("one", (row, BAD)))).check_states.find_undecided_keys() == {"key one"}
+    assert after((0, ill("one", (row, BAD))), (1, ill("one", (row, BAD)))).check_states.find_undecided_keys() == {
         "key one"
     }
 
@@ -574,17 +582,21 @@ def test_ten_thousand_flaps_of_a_thousand_devices():
     now = [ill(f"d{number}", (LINK, GOOD), (XID, ear(number))) for number in range(devices)]
     made = evaluate(Evaluation(), seen(*now), (A,), 0, APART)
     journal, _ = heard()
-    size = len(made.listeners)
+    size = len(made.subscribers)
     for flap in range(100):
         first, told = flap % 10 * 100, set()
         for number in range(first, first + 100):
             now[number] = ill(f"d{number}", (LINK, BAD if flap % 20 < 10 else GOOD), (XID, ear(number)))
-            told |= journal.hear(LogRecord(flap * 100 + number % 100, float(flap), f"Xid {number}: {flap}"))
+            told |= journal.add_record(LogRecord(flap * 100 + number % 100, float(flap), f"Xid {number}: {flap}"))
         before = made
-        made = evaluate(made, seen(*now), (A,), flap, APART, journal=journal, stirred=told)
+        made = evaluate(made, seen(*now), (A,), flap, APART, log_history=journal, changed_log_keys=told)
         others = (f"key d{number}" for number in range(devices) if not first <= number < first + 100)
-        assert all(made.offers[OF][key] is before.offers[OF][key] for key in others)
-        assert (len(made.listeners), len(made.conditions.there), len(made.conditions.left)) == (size, devices, 0)
+        assert all(made.candidates[OF][key] is before.candidates[OF][key] for key in others)
+        assert (
+            len(made.subscribers),
+            len(made.check_states.present_devices),
+            len(made.check_states.absent_devices),
+        ) == (size, devices, 0)
     assert {fault.partition(":")[0] for fault in faults(made).values()} == {"xid"}
-    later = evaluate(made, seen(*(replace(one) for one in now)), (A,), 10_000, APART, journal=journal)
+    later = evaluate(made, seen(*(replace(one) for one in now)), (A,), 10_000, APART, log_history=journal)
     assert set(faults(later).values()) == {""}

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.core.entry.resource_spec import VfioGive
-from agent.core.grants.exclusive_grants import ExclusiveGrants, holder_of
+from agent.core.grants.exclusive_grants import ExclusiveGrants, find_listed_holder
 from agent.core.inventory.candidate import make_candidate as candidate_of
 from agent.core.inventory.device import HostDevice
 from agent.core.inventory.member_facts import wrap_single_member
@@ -175,27 +175,27 @@ X, Y = device("x", "y"), device("y", "x")
 
 def test_a_grant_keeps_others_away_at_once_and_until_it_is_released():
     grants = ExclusiveGrants()
-    assert grants.holder([X], ["x"], frozenset()) == ""
-    grants.grant(A, [X], ["x"])
-    assert grants.holder([Y], ["y"], frozenset({"x"})) == f"{A} x"
-    assert grants.holder([device("w")], ["w"], frozenset({"x"})) == ""
-    assert grants.holder([listed("y")], ["y"], frozenset({"x"})) == f"{A} x"  # given otherwise
-    assert grants.holder([Y], ["y"], frozenset()) == ""
-    assert grants.holder([Y], ["y"], frozenset({"x"})) == ""  # what was released is forgotten
+    assert grants.find_holder([X], ["x"], frozenset()) == ""
+    grants.add_grant(A, [X], ["x"])
+    assert grants.find_holder([Y], ["y"], frozenset({"x"})) == f"{A} x"
+    assert grants.find_holder([device("w")], ["w"], frozenset({"x"})) == ""
+    assert grants.find_holder([listed("y")], ["y"], frozenset({"x"})) == f"{A} x"  # given otherwise
+    assert grants.find_holder([Y], ["y"], frozenset()) == ""
+    assert grants.find_holder([Y], ["y"], frozenset({"x"})) == ""  # what was released is forgotten
 
 
 def test_what_is_granted_together_can_be_granted_again():
     grants = ExclusiveGrants()
-    assert grants.holder([X, Y], ["x", "y"], frozenset()) == ""
-    grants.grant(A, [X, Y], ["x", "y"])
+    assert grants.find_holder([X, Y], ["x", "y"], frozenset()) == ""
+    grants.add_grant(A, [X, Y], ["x", "y"])
     for ids in (["x", "y"], ["y"], ["x"]):
-        assert grants.holder([X, Y][: len(ids)], ids, frozenset({"x", "y"})) == ""
+        assert grants.find_holder([X, Y][: len(ids)], ids, frozenset({"x", "y"})) == ""
 
 
 def test_the_same_container_again():
     grants = ExclusiveGrants()
-    grants.grant(A, [X], ["x"])
-    assert grants.holder([X], ["x"], frozenset({"x"})) == ""
+    grants.add_grant(A, [X], ["x"])
+    assert grants.find_holder([X], ["x"], frozenset({"x"})) == ""
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ def test_what_is_held_in_a_list_keeps_others_away_though_nobody_granted_it_in_th
     x, y, z = device("x", "y", "z"), device("y", "x"), listed("z")
     shown = [(A, x), (A, y), (B, z), (B, listed("w"))]
     asked = {"x": x}.get(asked.id, asked)
-    found = holder_of(asked, [*ids], shown, frozenset(held))
+    found = find_listed_holder(asked, [*ids], shown, frozenset(held))
     assert found == (holder and f"{B if holder == 'z' else A} {holder}")
 
 
@@ -235,18 +235,18 @@ def test_a_request_looks_at_no_more_than_it_touches():
     """However many grants there are, and whatever pods hold, only those of its own group are looked at."""
     grants = ExclusiveGrants()
     for number in range(100):
-        grants.grant(A, [device(f"a{number}", f"b{number}")], [f"a{number}"])
+        grants.add_grant(A, [device(f"a{number}", f"b{number}")], [f"a{number}"])
     held = Asked(*(f"a{number}" for number in range(100)))
-    assert grants.holder([device("b7", "a7")], ["b7"], held) == f"{A} a7"
+    assert grants.find_holder([device("b7", "a7")], ["b7"], held) == f"{A} a7"
     assert held.asked == {"a7", "b7"}
-    assert grants.holder([device("c", "d")], ["c"], held) == ""
+    assert grants.find_holder([device("c", "d")], ["c"], held) == ""
     assert held.asked == {"a7", "b7"}
 
 
 def test_what_is_granted_anew_is_known_by_its_newest_group():
     grants = ExclusiveGrants()
-    grants.grant(A, [device("x", "y")], ["x"])
-    grants.grant(A, [device("x", "z")], ["x"])
-    assert grants.holder([Y], ["y"], frozenset({"x"})) == f"{A} x"  # which shuts x itself
-    assert grants.holder([listed("y")], ["y"], frozenset({"x"})) == ""
-    assert grants.holder([listed("z")], ["z"], frozenset({"x"})) == f"{A} x"
+    grants.add_grant(A, [device("x", "y")], ["x"])
+    grants.add_grant(A, [device("x", "z")], ["x"])
+    assert grants.find_holder([Y], ["y"], frozenset({"x"})) == f"{A} x"  # which shuts x itself
+    assert grants.find_holder([listed("y")], ["y"], frozenset({"x"})) == ""
+    assert grants.find_holder([listed("z")], ["z"], frozenset({"x"})) == f"{A} x"

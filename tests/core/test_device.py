@@ -123,7 +123,7 @@ def test_list_order():
 
 def test_unhealthy_is_the_same_object_where_nothing_changes():
     sick = make_unhealthy(listed("a"), "absent", 1.0)
-    assert (sick.health, sick.reason, sick.absent_since) == (Health.UNHEALTHY, Reason.of("absent"), 1.0)
+    assert (sick.health, sick.reason, sick.absent_since) == (Health.UNHEALTHY, Reason.from_text("absent"), 1.0)
     assert make_unhealthy(sick, "absent", 1.0) is sick
     assert make_unhealthy(sick, "absent", None).absent_since is None
 

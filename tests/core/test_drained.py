@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.health.drain_overlay import Drain, DrainOverlay, DrainSet, overlay
+from agent.core.health.drain_overlay import Drain, DrainOverlay, DrainSet, apply_drains
 from agent.core.inventory.device import Health
 from agent.core.lists.build_lists import build_lists
 from agent.core.reason import Reason, ReasonCause
@@ -19,50 +19,50 @@ SEEN = {OF: {one.device.key: one for one in (ONE, TWO, BROKEN)}}
 
 
 def faults(made):
-    return {one.ids[0]: str(one.unhealthy_reason) for found in made.offers.values() for one in found.values()}
+    return {one.ids[0]: str(one.unhealthy_reason) for found in made.candidates.values() for one in found.values()}
 
 
 def test_a_place_is_drained_whatever_else_is_the_matter_and_nothing_else_is_copied():
-    made = overlay(DrainOverlay(), SEEN, DrainSet({"one": RMA, "broken": Drain("", 2.0)}))
+    made = apply_drains(DrainOverlay(), SEEN, DrainSet({"one": RMA, "broken": Drain("", 2.0)}))
     assert faults(made) == {"one": "drained: RMA 2231", "two": "", "broken": "drained"}
-    assert made.offers[OF]["key two"] is TWO
+    assert made.candidates[OF]["key two"] is TWO
 
 
 def test_a_resource_is_drained_with_all_that_comes_to_it():
-    made = overlay(DrainOverlay(), SEEN, DrainSet(resources={A: RMA}))
+    made = apply_drains(DrainOverlay(), SEEN, DrainSet(resources={A: RMA}))
     assert set(faults(made).values()) == {"drained: RMA 2231"}
     new = candidate(host("new"), "new")
-    made = overlay(made, {OF: {**SEEN[OF], "key new": new}}, made.drained)
+    made = apply_drains(made, {OF: {**SEEN[OF], "key new": new}}, made.drains)
     assert faults(made)["new"] == "drained: RMA 2231"
-    other = overlay(DrainOverlay(), SEEN, DrainSet(resources={B: RMA}))
-    assert other.offers[OF] is SEEN[OF]
+    other = apply_drains(DrainOverlay(), SEEN, DrainSet(resources={B: RMA}))
+    assert other.candidates[OF] is SEEN[OF]
 
 
 def test_nothing_drained_is_the_very_same():
-    assert overlay(DrainOverlay(), SEEN, DrainSet()).offers is SEEN
+    assert apply_drains(DrainOverlay(), SEEN, DrainSet()).candidates is SEEN
 
 
 def test_giving_back_a_resource_leaves_what_was_drained_by_itself():
-    drained = DrainSet().with_resource(A, RMA).with_places({"one"}, RMA)
-    assert drained.without_resource(A) == DrainSet({"one": RMA})
-    assert drained.without_places({"one"}) == DrainSet(resources={A: RMA})
-    assert drained.of(A, ("two",)) is drained.resources[A]
+    drained = DrainSet().add_resource(A, RMA).add_locations({"one"}, RMA)
+    assert drained.remove_resource(A) == DrainSet({"one": RMA})
+    assert drained.remove_locations({"one"}) == DrainSet(resources={A: RMA})
+    assert drained.find_drain(A, ("two",)) is drained.resources[A]
     assert not DrainSet()
 
 
 def test_it_is_unhealthy_and_nothing_else_of_it_changes():
     look, entry = look_at(ONE, TWO), spec()
     told = build_lists(look, (entry,), frozenset(), {}, 0.0)
-    made = overlay(DrainOverlay(), look.get_resource_candidates(), DrainSet({"one": RMA}))
+    made = apply_drains(DrainOverlay(), look.get_resource_candidates(), DrainSet({"one": RMA}))
     after = build_lists(
-        look, (entry,), frozenset(), told.lists, 1.0, candidates=made.offers, unchanged_lists=told.unchanged_lists
+        look, (entry,), frozenset(), told.lists, 1.0, candidates=made.candidates, unchanged_lists=told.unchanged_lists
     )
     one, two = after.lists[A].devices
     assert (one.health, one.reason) == (Health.UNHEALTHY, Reason(ReasonCause.DRAIN, "RMA 2231"))
     assert two is told.lists[A].devices[1]
-    back = overlay(made, look.get_resource_candidates(), DrainSet())
+    back = apply_drains(made, look.get_resource_candidates(), DrainSet())
     again = build_lists(
-        look, (entry,), frozenset(), after.lists, 2.0, candidates=back.offers, unchanged_lists=after.unchanged_lists
+        look, (entry,), frozenset(), after.lists, 2.0, candidates=back.candidates, unchanged_lists=after.unchanged_lists
     )
     assert again.lists[A] == told.lists[A]
 
@@ -82,8 +82,8 @@ def test_step_by_step_is_the_same_as_all_at_once(steps):
         found = {f"key {name}": known[name] for name in sorted(there)}
         seen = {OF: found} if seen.get(OF) != found else seen
         how = DrainSet(dict.fromkeys(sorted(drained), RMA), {A: RMA} if whole else {})
-        how = made.drained if made.drained == how else how
-        before, made = made, overlay(made, seen, how)
-        assert made.offers == overlay(DrainOverlay(), seen, how).offers
-        if before.seen is seen and before.drained is how:
+        how = made.drains if made.drains == how else how
+        before, made = made, apply_drains(made, seen, how)
+        assert made.candidates == apply_drains(DrainOverlay(), seen, how).candidates
+        if before.original_candidates is seen and before.drains is how:
             assert made is before

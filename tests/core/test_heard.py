@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from agent.core.entry.check import Check, CheckResult, CheckVerdict, LogSubscription, OnUnknown
 from agent.core.entry.kernel_log_check import EventRate, Log, LogRecord
-from agent.core.health.check_state import HEALTHY, listened
+from agent.core.health.check_state import HEALTHY, step_log_check
 from agent.core.health.kernel_log import KEYS_LIMIT, KernelLogHistory
 from agent.core.language.template import Slot
 from agent.core.language.value import Absent, ValueType
@@ -32,21 +32,23 @@ class Listener:
         self.check = check
         self.outcome = CheckResult(CheckVerdict.PASS, subscription=LogSubscription(keys, reason))
         self.journal = KernelLogHistory()
-        self.journal.follow([check.log])
+        self.journal.set_logs([check.log])
         self.condition = HEALTHY
         self.again = None
 
     def hear(self, *records):
         for record in records:
-            self.journal.hear(record)
+            self.journal.add_record(record)
         return self
 
     def at(self, now, outcome=None):
-        self.condition, self.again = listened(self.check, self.condition, outcome or self.outcome, self.journal, now)
+        self.condition, self.again = step_log_check(
+            self.check, self.condition, outcome or self.outcome, self.journal, now
+        )
         return self.condition.failing
 
     def clear(self):
-        self.condition = type(HEALTHY)(cleared=self.journal.last)
+        self.condition = type(HEALTHY)(cleared_line=self.journal.last_number)
 
 
 def check(**more):
@@ -57,11 +59,11 @@ def check(**more):
 def test_a_line_is_of_whom_it_names_and_of_nobody_else():
     journal = KernelLogHistory()
     log = check().log
-    assert journal.follow([log]) is True
-    assert journal.hear(xid(1, 0, 1, 79)) == {(log, (1,))}
-    assert journal.hear(LogRecord(2, 0, "something else")) == frozenset()
-    assert journal.of(log, ONE)
-    assert journal.of(log, TWO) == ()
+    assert journal.set_logs([log]) is True
+    assert journal.add_record(xid(1, 0, 1, 79)) == {(log, (1,))}
+    assert journal.add_record(LogRecord(2, 0, "something else")) == frozenset()
+    assert journal.find_matches(log, ONE)
+    assert journal.find_matches(log, TWO) == ()
 
 
 def test_a_line_is_heard_once_however_often_it_is_read():
@@ -70,17 +72,17 @@ def test_a_line_is_heard_once_however_often_it_is_read():
     listener.hear(xid(1, 0, 1, 79), xid(1, 0, 1, 79))
     assert not listener.at(0)
     other = check(include_clause=code(3)).log
-    assert listener.journal.follow([listener.check.log, other]) is True
-    assert listener.journal.follow([listener.check.log, other]) is False
+    assert listener.journal.set_logs([listener.check.log, other]) is True
+    assert listener.journal.set_logs([listener.check.log, other]) is False
     listener.hear(xid(1, 0, 1, 3))
-    assert listener.journal.of(other, ONE)
+    assert listener.journal.find_matches(other, ONE)
     assert not listener.at(0)
 
 
 def test_what_nobody_listens_for_any_more_is_forgotten():
     listener = Listener(check()).hear(xid(1, 0, 1, 79))
-    listener.journal.follow([])
-    assert not listener.journal.follows
+    listener.journal.set_logs([])
+    assert not listener.journal.has_logs
     assert not listener.at(0)
 
 
@@ -176,18 +178,18 @@ def test_what_is_said_of_it():
 
 def test_a_log_that_cannot_be_read():
     listener = Listener(check())
-    listener.journal.absent = Absent("/dev/kmsg cannot be read: not permitted")
+    listener.journal.read_error = Absent("/dev/kmsg cannot be read: not permitted")
     assert listener.at(0)
     assert listener.condition.reason == "the kernel log: /dev/kmsg cannot be read: not permitted"
-    listener.journal.absent = None
+    listener.journal.read_error = None
     assert not listener.at(1)
     for on_unknown in (OnUnknown.HEALTHY, OnUnknown.KEEP):
         other = Listener(check(on_unknown=on_unknown))
-        other.journal.absent = Absent("x")
+        other.journal.read_error = Absent("x")
         assert not other.at(0)
     latched = Listener(check()).hear(xid(1, 0, 1, 79))
     assert latched.at(0)
-    latched.journal.absent = Absent("x")
+    latched.journal.read_error = Absent("x")
     assert latched.at(1)
     assert latched.condition.reason == "Xid 1: 79"
 
@@ -211,11 +213,11 @@ def test_a_device_of_which_nobody_can_tell_who_it_is(says, failing):
 def test_a_line_that_goes_on_counts_once():
     journal = KernelLogHistory()
     log = check().log
-    journal.follow([log])
-    assert journal.hear(LogRecord(1, 0, "Xid ")) == frozenset()
-    assert journal.hear(LogRecord(2, 0, "Xid 1: 79", is_continuation=True)) == {(log, (1,))}
-    assert journal.hear(LogRecord(3, 0, "Xid 1: 79 and more", is_continuation=True)) == frozenset()
-    assert journal.hear(LogRecord(4, 0, "Xid 1: 79 and more")) == {(log, (1,))}
+    journal.set_logs([log])
+    assert journal.add_record(LogRecord(1, 0, "Xid ")) == frozenset()
+    assert journal.add_record(LogRecord(2, 0, "Xid 1: 79", is_continuation=True)) == {(log, (1,))}
+    assert journal.add_record(LogRecord(3, 0, "Xid 1: 79 and more", is_continuation=True)) == frozenset()
+    assert journal.add_record(LogRecord(4, 0, "Xid 1: 79 and more")) == {(log, (1,))}
 
 
 def test_what_is_remembered_is_bounded():
@@ -223,11 +225,11 @@ def test_what_is_remembered_is_bounded():
     for number in range(3 * KEYS_LIMIT):
         listener.hear(xid(number, number, number, 79))
     log = listener.check.log
-    assert sum(bool(listener.journal.of(log, {(who,)})) for who in range(3 * KEYS_LIMIT)) == KEYS_LIMIT
+    assert sum(bool(listener.journal.find_matches(log, {(who,)})) for who in range(3 * KEYS_LIMIT)) == KEYS_LIMIT
     for number in range(10_000):
         listener.hear(xid(4 * KEYS_LIMIT + number, number, 5, 79))
-    (heard,) = listener.journal.of(log, {(5,)})
-    assert len(heard.recent) == 3
+    (heard,) = listener.journal.find_matches(log, {(5,)})
+    assert len(heard.recent_lines) == 3
 
 
 LINES = st.lists(st.tuples(st.sampled_from([0.0, 1.0, 5.0, 11.0, 40.0]), st.sampled_from([8, 13, 79])), max_size=25)

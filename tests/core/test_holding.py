@@ -4,20 +4,20 @@ from hypothesis import strategies as st
 
 from agent.core.backoff import Backoff
 from agent.core.entry.resource_spec import Limit
-from agent.core.grants.held_ids import SURE_SECONDS, HeldIdHistory, remembered
+from agent.core.grants.held_ids import SURE_SECONDS, HeldIdHistory, restore_held_ids
 from agent.core.grants.prefer import prefer
 
 NONE = frozenset()
 
 
 def test_a_grant_is_held_at_once():
-    assert HeldIdHistory().granted({"a": 0.0}).ids == {"a"}
+    assert HeldIdHistory().add_grants({"a": 0.0}).ids == {"a"}
 
 
 def test_a_named_id_is_held_for_as_long_as_it_is_named():
-    holding = HeldIdHistory().answered(frozenset("a"), 0.0)
+    holding = HeldIdHistory().apply_answer(frozenset("a"), 0.0)
     for now in range(0, 1000, 50):
-        holding = holding.answered(frozenset("a"), float(now))
+        holding = holding.apply_answer(frozenset("a"), float(now))
         assert holding.ids == {"a"}
 
 
@@ -33,28 +33,28 @@ def test_a_named_id_is_held_for_as_long_as_it_is_named():
     ],
 )
 def test_two_answers_far_enough_apart_free_an_id(answers, held):
-    holding = HeldIdHistory().granted({"a": 0.0})
+    holding = HeldIdHistory().add_grants({"a": 0.0})
     for now in answers:
-        holding = holding.answered(NONE, now)
+        holding = holding.apply_answer(NONE, now)
     assert ("a" in holding.ids) is held
 
 
 def test_an_answer_that_names_it_or_another_grant_begins_anew():
-    start = HeldIdHistory().granted({"a": 0.0}).answered(NONE, 100.0)
-    assert "a" in start.answered(frozenset("a"), 130.0).answered(NONE, 170.0).ids
-    assert "a" in start.granted({"a": 130.0}).answered(NONE, 180.0).answered(NONE, 240.0).ids
-    assert "a" not in start.answered(NONE, 160.0).ids
+    start = HeldIdHistory().add_grants({"a": 0.0}).apply_answer(NONE, 100.0)
+    assert "a" in start.apply_answer(frozenset("a"), 130.0).apply_answer(NONE, 170.0).ids
+    assert "a" in start.add_grants({"a": 130.0}).apply_answer(NONE, 180.0).apply_answer(NONE, 240.0).ids
+    assert "a" not in start.apply_answer(NONE, 160.0).ids
 
 
 def test_what_an_earlier_life_knew_is_held_until_two_answers():
-    holding = remembered(["a", "b"])
+    holding = restore_held_ids(["a", "b"])
     assert holding.ids == {"a", "b"}
-    holding = holding.answered(frozenset("b"), 0.0).answered(frozenset("b"), SURE_SECONDS)
+    holding = holding.apply_answer(frozenset("b"), 0.0).apply_answer(frozenset("b"), SURE_SECONDS)
     assert holding.ids == {"b"}
 
 
 def test_nothing_is_kept_of_what_is_free():
-    holding = HeldIdHistory().granted({"a": 0.0}).answered(NONE, 100.0).answered(NONE, 200.0)
+    holding = HeldIdHistory().add_grants({"a": 0.0}).apply_answer(NONE, 100.0).apply_answer(NONE, 200.0)
     assert holding == HeldIdHistory()
 
 
@@ -102,12 +102,12 @@ def test_waiting_grows_to_its_ceiling_and_begins_anew():
     again = Backoff(1.0, 5.0)
     waits = []
     for _ in range(5):
-        waits.append(again.seconds(0.0))
-        again = again.failed()
+        waits.append(again.compute_delay(0.0))
+        again = again.add_failure()
     assert waits == [0.0, 1.0, 2.0, 4.0, 5.0]
-    assert again.seconds(1.0) == pytest.approx(4.0)
-    assert again.reset().seconds(0.5) == 0.0
+    assert again.compute_delay(1.0) == pytest.approx(4.0)
+    assert again.reset().compute_delay(0.5) == 0.0
 
 
 def test_waiting_for_ever_is_no_overflow():
-    assert Backoff(1.0, 60.0, failures=10**6).seconds(0.0) == 60.0
+    assert Backoff(1.0, 60.0, failures=10**6).compute_delay(0.0) == 60.0

@@ -19,8 +19,8 @@ from agent.core.entry.generated_cdi import (
     parse_spec,
     render_spec,
 )
-from agent.core.grants.build_grant import build_grant, edits_of
-from agent.core.grants.container_edits import edits
+from agent.core.grants.build_grant import build_grant, build_spec_edits
+from agent.core.grants.container_edits import build_container_edits
 from agent.core.grants.grant import GrantedMount, GrantedNode, GrantRefusedError, RereadDevice
 from agent.core.inventory.device import MatchedPath
 from tests.core.building import cdi, env, give, listed, mount, node, spec
@@ -54,10 +54,12 @@ def check(said):
     assert all(any(one["containerEdits"].values()) for one in said["devices"])
 
 
-ONE = edits([granted("/dev/npu0")], [], {})
-CTL = edits([granted("/dev/npu0"), granted("/dev/npu_ctl")], [], {"A": "1"})
-OTHER = edits([granted("/dev/npu1"), granted("/dev/npu_ctl")], [], {"A": "1"})
-MOVED = edits([granted("/dev/npu1", "/dev/npu", "r")], [GrantedMount("/opt/x", "/usr/x", read_only=True)], {})
+ONE = build_container_edits([granted("/dev/npu0")], [], {})
+CTL = build_container_edits([granted("/dev/npu0"), granted("/dev/npu_ctl")], [], {"A": "1"})
+OTHER = build_container_edits([granted("/dev/npu1"), granted("/dev/npu_ctl")], [], {"A": "1"})
+MOVED = build_container_edits(
+    [granted("/dev/npu1", "/dev/npu", "r")], [GrantedMount("/opt/x", "/usr/x", read_only=True)], {}
+)
 
 
 @pytest.mark.parametrize(
@@ -165,7 +167,7 @@ TEXTS = st.text(st.characters(exclude_categories=("Cs", "Cc")), max_size=20)
 @given(st.dictionaries(st.sampled_from(["a", "b", "c"]), st.lists(TEXTS, min_size=1, max_size=3), min_size=1))
 def test_a_file_is_yaml_and_comes_back_as_it_was(values):
     devices = {
-        make_device_name(FOO, name): edits(
+        make_device_name(FOO, name): build_container_edits(
             [], [GrantedMount(f"/{text}", f"/{text}", read_only=False) for text in texts], {}
         )
         for name, texts in values.items()
@@ -226,12 +228,12 @@ def test_a_grant_has_the_rest():
         "example.com/card=npu1",
         "device-agent.example.com/foo=npu1",
     )
-    assert edits_of(SPLIT, devices[1], FOO) == {"deviceNodes": [{"path": "/dev/npu1", "permissions": "rw"}]}
+    assert build_spec_edits(SPLIT, devices[1], FOO) == {"deviceNodes": [{"path": "/dev/npu1", "permissions": "rw"}]}
 
 
 def test_what_is_missing_is_refused_whoever_would_give_it():
     gone = chosen("npu0", nodes={})
-    for ask in (lambda: edits_of(SPLIT, gone, FOO), lambda: build_grant(SPLIT, ["npu0"], [gone], 1)):
+    for ask in (lambda: build_spec_edits(SPLIT, gone, FOO), lambda: build_grant(SPLIT, ["npu0"], [gone], 1)):
         with pytest.raises(GrantRefusedError, match="/dev/npu0"):
             ask()
 
@@ -239,7 +241,7 @@ def test_what_is_missing_is_refused_whoever_would_give_it():
 def test_nothing_to_say_is_refused():
     entry = spec(FOO, nodes=(give("it", "/dev/gone", optional=True, in_spec=True),), via="cdi")
     with pytest.raises(GrantRefusedError, match="nothing that its CDI spec could say"):
-        edits_of(entry, chosen("npu0"), FOO)
+        build_spec_edits(entry, chosen("npu0"), FOO)
 
 
 def test_one_variable_in_the_spec_and_besides_has_one_value():
@@ -254,4 +256,4 @@ def test_what_is_not_text_is_refused():
     entry = spec(FOO, mounts=(mount("m", "/opt/*", in_spec=True),), via="cdi")
     odd = chosen("npu0", mounts={"/opt/*": (MatchedPath("/opt/\udcff", "/opt/\udcff"),)})
     with pytest.raises(GrantRefusedError, match="not UTF-8"):
-        edits_of(entry, odd, FOO)
+        build_spec_edits(entry, odd, FOO)

@@ -13,11 +13,11 @@ def send(wishes):
     pace, now, out = RateLimit(), 0.0, []
     for gap in wishes:
         now += gap
-        wait = pace.wait(now)
+        wait = pace.get_delay(now)
         assert 0 <= wait <= INTERVAL + 1e-9
         now += wait
-        assert not pace.wait(now)
-        pace = pace.sent(now)
+        assert not pace.get_delay(now)
+        pace = pace.add_message(now)
         out.append(now)
     return out
 

@@ -81,7 +81,7 @@ def leaning(check, *behind, device=None, facts=()):
 
 
 def faults(concluded):
-    return {one.ids[0]: str(one.unhealthy_reason) for one in concluded.offers.get(OF, {}).values()}
+    return {one.ids[0]: str(one.unhealthy_reason) for one in concluded.candidates.get(OF, {}).values()}
 
 
 def seen(*children):
@@ -272,14 +272,17 @@ def test_a_wait_turns_with_the_partner_whoever_is_looked_at():
 
     c, d = waiting("c", parent(1)), waiting("d", parent(1))
     before = evaluate(Evaluation(), seen(c, d), (A, "gpu"), 0, 0.05)
-    assert before.offers[OF] is before.seen[OF] or list(before.offers[OF].values()) == [c, d]
+    assert before.candidates[OF] is before.original_candidates[OF] or list(before.candidates[OF].values()) == [c, d]
     made = evaluate(before, seen(waiting("c", parent(1, bad=True)), d), (A, "gpu"), 9, 0.05)
-    for one in made.offers[OF].values():
+    for one in made.candidates[OF].values():
         assert one.not_ready_reason == "not yet: match.gpu.healthy = False, here false (gpu: link: no link)"
         assert one.unhealthy_partners == {(one.device.key, "gpu"): "link: no link"}
-    assert made.partners(["key d"]) == {DeviceRef("gpu", "key p1")}
+    assert made.find_partner_refs(["key d"]) == {DeviceRef("gpu", "key p1")}
     well = evaluate(made, seen(waiting("c", parent(1)), d), (A, "gpu"), 19, 0.05)
-    assert [(one.not_ready_reason, one.unhealthy_partners) for one in well.offers[OF].values()] == [("", {}), ("", {})]
+    assert [(one.not_ready_reason, one.unhealthy_partners) for one in well.candidates[OF].values()] == [
+        ("", {}),
+        ("", {}),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -303,20 +306,20 @@ def test_what_one_sees_is_so_for_the_other():
     before = evaluate(Evaluation(), seen(c, d), (A, "gpu"), 0, 0.05)
     made = evaluate(before, seen(child("c", parent(1, bad=True)), d), (A, "gpu"), 9, 0.05)
     assert set(faults(made).values()) == {"gpu: its GPU: link: no link"}
-    assert evaluate(made, made.seen, (A, "gpu"), 10, 0.05) is made
+    assert evaluate(made, made.original_candidates, (A, "gpu"), 10, 0.05) is made
 
 
 def test_who_goes_leaves_the_parent_to_the_others_and_the_last_takes_it_along():
     c, d = child("c", parent(1, bad=True)), child("d", parent(1, bad=True))
     made = evaluate(Evaluation(), seen(c, d), (A, "gpu"), 0, 0.05)
     one = evaluate(made, seen(d), (A, "gpu"), 1, 0.05)
-    assert DeviceRef("gpu", "key p1") in one.conditions.there
+    assert DeviceRef("gpu", "key p1") in one.check_states.present_devices
     assert faults(one) == {"d": "gpu: its GPU: link: no link"}
     none = evaluate(one, seen(), (A, "gpu"), 2, 0.05)
-    assert none.listeners == {}
-    assert none.conditions.there == {}
-    assert SavedChecksBuilder().memory(none.conditions).failing["gpu"] == {"p1": {"link": "no link"}}
-    assert not evaluate(none, seen(), (A,), 3, 0.05).conditions.there
+    assert none.subscribers == {}
+    assert none.check_states.present_devices == {}
+    assert SavedChecksBuilder().update(none.check_states).failure_reasons["gpu"] == {"p1": {"link": "no link"}}
+    assert not evaluate(none, seen(), (A,), 3, 0.05).check_states.present_devices
 
 
 STEPS = st.lists(
@@ -332,15 +335,15 @@ STEPS = st.lists(
 @given(STEPS)
 def test_children_are_as_their_parents_are(steps):
     journal = KernelLogHistory()
-    journal.follow([XID.log])
+    journal.set_logs([XID.log])
     of = {"c": 1, "d": 1, "e": 2, "f": 2}
     bad, latched = {1: False, 2: False}, set()
     there = {name: child(name, parent(of[name])) for name in of}
-    made = evaluate(Evaluation(), seen(*there.values()), (A, "gpu"), 0, 0.05, journal=journal)
+    made = evaluate(Evaluation(), seen(*there.values()), (A, "gpu"), 0, 0.05, log_history=journal)
     for now, (what, who, ill) in enumerate(steps, 1):
         told = frozenset()
         if what == "say":
-            told = journal.hear(LogRecord(now, float(now), f"Xid {who}: 79"))
+            told = journal.add_record(LogRecord(now, float(now), f"Xid {who}: 79"))
             if any(of[name] == who for name in there):
                 latched.add(who)
         elif what == "gone":
@@ -350,7 +353,7 @@ def test_children_are_as_their_parents_are(steps):
             there[who] = child(who, parent(of[who], bad=ill))
         if what == "look" and of[who] not in latched and any(key == (of[who],) for _, key in heard(journal)):
             latched.add(of[who])
-        made = evaluate(made, seen(*there.values()), (A, "gpu"), now, 0.05, journal=journal, stirred=told)
+        made = evaluate(made, seen(*there.values()), (A, "gpu"), now, 0.05, log_history=journal, changed_log_keys=told)
         for name, fault in faults(made).items():
             assert bool(fault) == (bad[of[name]] or of[name] in latched), (name, fault)
 

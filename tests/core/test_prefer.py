@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from agent.core.entry.prefer import Cost, DistanceRule, Links, WordRule
 from agent.core.entry.resource_spec import Limit
 from agent.core.grants import preference_costs
-from agent.core.grants.choice_pool import ChoicePool, stock_of
+from agent.core.grants.choice_pool import ChoicePool, build_choice_pool
 from agent.core.grants.choose import Costs, choose, is_exact
 from agent.core.grants.prefer import NO_LIMIT, prefer
-from agent.core.grants.preference_costs import PreferenceCosts, apart
+from agent.core.grants.preference_costs import PreferenceCosts, compute_pcie_distance
 from agent.core.inventory.affinity import LinkDistances, PciePath, find_pci_path
 from agent.core.inventory.device import Device, DeviceList, Health
 from agent.core.language.value import ValueType, make_sort_key
@@ -53,7 +53,9 @@ def linked(costs):
 
 def chosen(of, size, available=None, must=(), limit=NO_LIMIT):
     """What is preferred, whatever the order in which it is offered."""
-    available = [one for device in of.snapshot.devices for one in device.list_ids()] if available is None else available
+    available = (
+        [one for device in of.device_list.devices for one in device.list_ids()] if available is None else available
+    )
     one = prefer(available, must, size, limit, of)
     assert one == prefer(available[::-1], [*must][::-1], size, limit, of)
     return " ".join(one)
@@ -173,7 +175,7 @@ def test_how_far_functions_are_apart(one, other, far):
     seats = seat(one, 0), seat(other, numa.get(other, 0))
     if not one.startswith(ROOT):
         seats = seat(one), seat(other)
-    assert apart(*seats) == apart(*seats[::-1]) == far
+    assert compute_pcie_distance(*seats) == compute_pcie_distance(*seats[::-1]) == far
 
 
 def test_near_on_pcie():
@@ -208,8 +210,8 @@ def test_traits_are_those_that_the_look_found_whichever_entry_it_is_of():
     third = candidate(host("p2"), "c", entry=2, affinities=(1,))
     specs = [spec(prefer=rules), spec(prefer=rules[::-1], is_addition=True), spec(prefer=rules[:1], is_addition=True)]
     lists = snapshot(listed("a", "p0"), listed("b", "p1"), listed("c", "p2"), listed("gone", "p3"))
-    of = stock_of(lists, specs[0], {one.device.key: one for one in (first, other, third)}, specs)
-    assert of.traits == [(0, "2"), (0, "1"), (1, None), ()]
+    of = build_choice_pool(lists, specs[0], {one.device.key: one for one in (first, other, third)}, specs)
+    assert of.affinities == [(0, "2"), (0, "1"), (1, None), ()]
     assert chosen(of, 1) == "b"
     assert chosen(of, 2) == "a b"
 
@@ -219,7 +221,7 @@ def test_traits_are_those_that_the_look_found_whichever_entry_it_is_of():
 
 def badness(rules, of, ids):
     """How bad a choice is by each rule, worst first, said as the documentation says it."""
-    trait = {device.id: traits for device, traits in zip(of.snapshot.devices, of.traits, strict=True)}
+    trait = {device.id: traits for device, traits in zip(of.device_list.devices, of.affinities, strict=True)}
     free = [{}, {}, {}]
     for traits in trait.values():
         for n, value in enumerate(traits):
@@ -255,7 +257,7 @@ def badness(rules, of, ids):
 
 def _far(one, other, trait, n):
     if isinstance(one, PciePath):
-        return apart(one, other)
+        return compute_pcie_distance(one, other)
     known = [cost for traits in trait.values() for cost in traits[n].distances.values()]
     return min(one.distances.get(other.name, max(known) + 1), other.distances.get(one.name, max(known) + 1))
 
@@ -298,7 +300,7 @@ def choices(draw, most=8):
 @given(choices())
 def test_nothing_better_is_to_be_had(choice):
     rules, of, size, must = choice
-    ids = sorted(device.id for device in of.snapshot.devices)
+    ids = sorted(device.id for device in of.device_list.devices)
     found = prefer(ids, must, size, NO_LIMIT, of)
     assert set(must) <= set(found) <= set(ids)
     assert len(set(found)) == len(found) == size
@@ -323,8 +325,8 @@ def test_of_kinds_the_least_is_found_where_all_ways_are_gone_through(kinds, data
     if is_exact(room, size) and size <= 3:
         ways = itertools.combinations_with_replacement(range(kinds), size)
         counts = [[way.count(kind) for kind in range(kinds)] for way in ways]
-        assert costs.of(found) == min(
-            costs.of(way) for way in counts if all(n <= m for n, m in zip(way, room, strict=True))
+        assert costs.compute_total(found) == min(
+            costs.compute_total(way) for way in counts if all(n <= m for n, m in zip(way, room, strict=True))
         )
 
 
@@ -340,7 +342,9 @@ def test_to_take_most_is_to_leave_the_others(kinds, data):
     costs = Costs(room, alone, rows.__getitem__)
     ways = list(itertools.product(*(range(most + 1) for most in room)))
     for size in range(sum(room) + 1):
-        best = min((way for way in ways if sum(way) == size), key=lambda way: (costs.of(way), [-n for n in way]))
+        best = min(
+            (way for way in ways if sum(way) == size), key=lambda way: (costs.compute_total(way), [-n for n in way])
+        )
         assert is_exact(room, size)
         assert choose(costs, size) == list(best)
 
@@ -349,11 +353,11 @@ def test_to_take_most_is_to_leave_the_others(kinds, data):
 def test_what_is_forced_costs_what_each_of_it_does(choice, data):
     """All at once as one after the other: many that must be included are no more work than one."""
     rules, of, _, _ = choice
-    kinds = [preference_costs.EqualDevices(traits, 1, 1) for traits in of.traits]
+    kinds = [preference_costs.EqualDevices(traits, 1, 1) for traits in of.affinities]
     costs = PreferenceCosts(rules, kinds, len(kinds))
     taken = data.draw(st.dictionaries(st.integers(0, len(kinds) - 1), st.integers(1, 3)))
-    rows = [[count * cost for cost in costs.beside(kind)] for kind, count in taken.items()]
-    assert costs.beside_all(taken) == [sum(column) for column in zip([0] * len(kinds), *rows, strict=True)]
+    rows = [[count * cost for cost in costs.compute_pair_costs(kind)] for kind, count in taken.items()]
+    assert costs.compute_group_costs(taken) == [sum(column) for column in zip([0] * len(kinds), *rows, strict=True)]
 
 
 def test_eight_of_sixteen_are_gone_through_and_no_more():
@@ -366,9 +370,9 @@ def test_eight_of_sixteen_are_gone_through_and_no_more():
 
 def greedy(costs, size):
     """Always what costs least next."""
-    counts = [0] * len(costs.room)
+    counts = [0] * len(costs.capacities)
     for _ in range(size):
-        open_ = [kind for kind, room in enumerate(costs.room) if counts[kind] < room]
+        open_ = [kind for kind, room in enumerate(costs.capacities) if counts[kind] < room]
         tried = []
         for kind in open_:
             more = list(counts)
@@ -386,7 +390,7 @@ def test_never_worse_than_what_takes_the_nearest_next(kinds, size, chance):
         rows[one][other] = rows[other][one] = chance.randrange(1, 60)
     costs = Costs([1] * kinds, [chance.randrange(4) for _ in range(kinds)], rows.__getitem__)
     assert comb(kinds, size) > 12_870 or kinds == 17
-    assert costs.of(choose(costs, size)) <= costs.of(greedy(costs, size))
+    assert costs.compute_total(choose(costs, size)) <= costs.compute_total(greedy(costs, size))
 
 
 @settings(max_examples=30)

@@ -10,7 +10,7 @@ from agent.core.entry.prefer import DistanceRule, Scores, WordRule
 from agent.core.entry.resource_spec import Limit
 from agent.core.grants.choice_pool import ChoicePool
 from agent.core.grants.prefer import NO_LIMIT, prefer
-from agent.core.grants.preference_costs import apart
+from agent.core.grants.preference_costs import compute_pcie_distance
 from agent.core.inventory.affinity import LinkDistances, PciePath
 from agent.core.inventory.device import Device, DeviceList, Health, split_share
 from agent.core.language.value import ValueType
@@ -88,7 +88,9 @@ STATES = [(), ("g00",), ("g01", "g02"), ("g00", "g03", "g05")]  # what other con
 
 
 def nvidia_pair(machine, one, other):
-    common = {0: 60, 10: 50, 20: 40, 30: 30, 40: 20, 50: 10}[apart(machine.seats[one], machine.seats[other])]
+    common = {0: 60, 10: 50, 20: 40, 30: 30, 40: 20, 50: 10}[
+        compute_pcie_distance(machine.seats[one], machine.seats[other])
+    ]
     return common + 100 * machine.links.get(frozenset((one, other)), 0)
 
 
@@ -291,7 +293,7 @@ def test_a_node_where_all_fit_goes_before_one_where_some_do():
 
 def tier(machine, one, other):
     """0 below one switch, 1 below one root complex or on one node, 2 otherwise."""
-    distance = apart(machine.seats[one], machine.seats[other])
+    distance = compute_pcie_distance(machine.seats[one], machine.seats[other])
     return 0 if distance <= 20 else 1 if distance <= 40 else 2
 
 
@@ -329,7 +331,7 @@ def test_a_device_that_is_lost_costs_the_others_nothing():
     machine = MACHINES["cube mesh"]
     stock = machine.stock([LINKS, DistanceRule()], nvlink_cost)
     lost = ChoicePool(
-        stock.snapshot, stock.rules, {one: stock.traits[n] for n, one in enumerate(machine.ids) if one != "g03"}
+        stock.device_list, stock.rules, {one: stock.affinities[n] for n, one in enumerate(machine.ids) if one != "g03"}
     )
     free = [one for one in machine.ids if one != "g03"]
     assert prefer(free, (), 2, NO_LIMIT, lost) == prefer(free, (), 2, NO_LIMIT, stock)

@@ -21,31 +21,31 @@ A = "example.com/a"
     ],
 )
 def test_it_ends_in_a_step_for_the_device_that_it_is_about(text, device, step):
-    refused = GrantRefusedError(RefusalCause.UNHEALTHY, text, device=device).explained(A)
+    refused = GrantRefusedError(RefusalCause.UNHEALTHY, text, device=device).add_next_step(A)
     assert refused.text == text + step
     assert refused.cause is RefusalCause.UNHEALTHY
 
 
 def test_it_keeps_the_step_that_it_has():
     refused = GrantRefusedError(RefusalCause.NODE_MISSING, f"{A} x: gone; try: scan y", device="x", has_step=True)
-    assert refused.explained(A).text == f"{A} x: gone; try: scan y"
+    assert refused.add_next_step(A).text == f"{A} x: gone; try: scan y"
 
 
 def test_a_long_reason_gives_way_to_the_step():
-    refused = GrantRefusedError(RefusalCause.DEADLINE, f"{A} x: {'long ' * 100}", device="x").explained(A)
+    refused = GrantRefusedError(RefusalCause.DEADLINE, f"{A} x: {'long ' * 100}", device="x").add_next_step(A)
     assert len(refused.text) == REFUSAL_LIMIT
     assert refused.text.endswith("…; device-agent explain x")
     whole = f"{A} x: {'y' * 150}"
     assert (
-        GrantRefusedError(RefusalCause.DEADLINE, whole, device="x").explained(A).text
+        GrantRefusedError(RefusalCause.DEADLINE, whole, device="x").add_next_step(A).text
         == f"{whole}; device-agent explain x"
     )
     whole = f"{A} x: {'y' * 170}"
-    assert GrantRefusedError(RefusalCause.DEADLINE, whole, device="x").explained(A).text == whole
+    assert GrantRefusedError(RefusalCause.DEADLINE, whole, device="x").add_next_step(A).text == whole
 
 
 @given(st.text(max_size=300), st.text(min_size=1, max_size=300), st.text(max_size=300))
 def test_it_is_one_printable_line_of_200(text, resource, device):
-    refused = GrantRefusedError(RefusalCause.LIMIT, text, device=device).explained(resource)
+    refused = GrantRefusedError(RefusalCause.LIMIT, text, device=device).add_next_step(resource)
     assert len(refused.text) <= REFUSAL_LIMIT
     assert refused.text == str(refused)

@@ -10,7 +10,7 @@ from agent.core.entry.check import Check, CheckResult, CheckVerdict, LogSubscrip
 from agent.core.entry.check_results import DeviceCheckResult
 from agent.core.entry.kernel_log_check import Log, LogRecord
 from agent.core.grants.held_ids import Holder
-from agent.core.health.drain_overlay import Drain, DrainOverlay, DrainSet, overlay
+from agent.core.health.drain_overlay import Drain, DrainOverlay, DrainSet, apply_drains
 from agent.core.health.evaluation import Evaluation, evaluate
 from agent.core.health.kernel_log import KernelLogHistory
 from agent.core.inventory.device import DeviceList, Health
@@ -45,10 +45,10 @@ def moment(*candidates, specs=None, held=(), previous=None, drained=None, now=NO
     seen = look_at(*candidates)
     names = [entry.name for entry in entries]
     concluded = evaluate(
-        Evaluation(), seen.get_resource_candidates(), names, 5.0, 0.05, journal=journal or KernelLogHistory()
+        Evaluation(), seen.get_resource_candidates(), names, 5.0, 0.05, log_history=journal or KernelLogHistory()
     )
     how = drained or DrainSet()
-    offers = overlay(DrainOverlay(), concluded.offers, how).offers
+    offers = apply_drains(DrainOverlay(), concluded.candidates, how).candidates
     assembly = build_lists(seen, entries, frozenset(held), previous or {}, now, candidates=offers)
     fields = {
         "node": "n",
@@ -60,7 +60,7 @@ def moment(*candidates, specs=None, held=(), previous=None, drained=None, now=NO
         "specs": entries,
         "inventory": seen,
         "candidates": offers,
-        "check_states": concluded.conditions,
+        "check_states": concluded.check_states,
         "lists": assembly,
         "states": dict.fromkeys(assembly.lists, STREAMING),
         "streams": dict.fromkeys(assembly.lists, Stream(1, has_newest_list=True)),
@@ -113,7 +113,9 @@ def test_each_unhealthy_device_is_a_problem_until_they_are_many():
 
 
 def test_a_state_that_cannot_be_written_is_a_problem():
-    made = moment(good("a"), state_file_fault=Reason.of("the disk is: full", path="/var/lib/device agent/state.json"))
+    made = moment(
+        good("a"), state_file_fault=Reason.from_text("the disk is: full", path="/var/lib/device agent/state.json")
+    )
     assert told(made) == [("state", "not written", "the disk is: full", ())]
     assert find_problems(made)[0].next_steps == ("df -h '/var/lib/device agent'",)
     assert build_status_report(made)["verdict"] == "attention"
@@ -174,7 +176,7 @@ def test_the_kubelet_is_one_problem_for_all_that_wait_for_it():
 
 @pytest.mark.parametrize("text", ["starting", "kubelet: refused"])
 def test_whether_a_resource_waits_for_the_kubelet_is_not_in_the_text_of_its_reason(text):
-    state = ResourceState(Phase.WAITING, Reason.of(text), 990.0)
+    state = ResourceState(Phase.WAITING, Reason.from_text(text), 990.0)
     made = replace(moment(good("a")), kubelet=KubeletState(up=False, since=990.0, reason="refused"), states={A: state})
     assert [one[:3] for one in told(made)][1:] == [(A, "waiting", text)]
     assert build_status_report(made)["resources"][0]["waiting_for"] == text
@@ -283,8 +285,8 @@ def listening(log, phrase=("fell off",)):
 )
 def test_a_line_of_the_kernel_log_is_the_evidence(log, latched, recovers):
     journal = KernelLogHistory()
-    journal.follow([log])
-    journal.hear(LogRecord(1, 4.0, "Xid 1: 79"))
+    journal.set_logs([log])
+    journal.add_record(LogRecord(1, 4.0, "Xid 1: 79"))
     (device,) = build_explain_report(moment(listening(log), journal=journal), "a")["devices"]
     (row,) = device["checks"]
     assert (row["verdict"], row["reason"], row["evidence"]) == ("failing", "fell off", "Xid 1: 79")
@@ -301,7 +303,7 @@ def test_who_cannot_hear_does_not_know():
 
 def test_a_change_names_its_check():
     entry = spec(checks=(Check("link", clause()),))
-    told = [failing("link", "down"), Reason.of("link: down"), NO_REASON, failing("taken_out", "down")]
+    told = [failing("link", "down"), Reason.from_text("link: down"), NO_REASON, failing("taken_out", "down")]
     lists = [DeviceList(A, (listed("a", reason=reason, health=ILL[bool(reason)]),)) for reason in (NO_REASON, *told)]
     changes = [one for before, after in pairwise(lists) for one in find_transitions(before, after)]
     history = History()
@@ -329,7 +331,7 @@ def test_what_fails_comes_first_and_outlasts_the_device():
     assert [row["check"] for row in build_explain_report(here, "a")["devices"][0]["checks"]] == ["link", "ok"]
     left = evaluate(
         Evaluation(here.check_states, look_at(one).get_resource_candidates()), {}, (A,), 6.0, 0.05
-    ).conditions
+    ).check_states
     gone = replace(moment(previous=here.lists.lists, held=("a",)), check_states=left)
     (row,) = build_explain_report(gone, "a")["devices"][0]["checks"]
     assert (row["check"], row["verdict"], row["recovers"]) == ("link", "failing", "when it is back")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from agent.core.entry.check import ONE_LOOK, Check, CheckResult, CheckVerdict, LookCount, LookDuration, OnUnknown
 from agent.core.entry.counter_check import CounterCheck
 from agent.core.entry.kernel_log_check import EventRate
-from agent.core.health.check_state import HEALTHY, CheckState, step
+from agent.core.health.check_state import HEALTHY, CheckState, step_check
 from agent.core.language.template import parse
 from agent.core.language.value import Absent
 from tests.core.building import Known
@@ -30,7 +30,7 @@ def play(one, *counts, condition=HEALTHY):
     """Whether it fails after each look, a second after the one before."""
     said = []
     for now, count in enumerate(counts):
-        condition, _ = step(one, condition, seen(one, count), float(now), 0.05)
+        condition, _ = step_check(one, condition, seen(one, count), float(now), 0.05)
         said.append(condition.failing)
     return "".join(".F"[failing] for failing in said)
 
@@ -65,14 +65,14 @@ def test_course(one, counts, failing):
 
 def test_what_is_said():
     one = check()
-    condition, _ = step(one, HEALTHY, seen(one, 3), 0, 1)
-    condition, _ = step(one, condition, seen(one, 5), 1, 1)
+    condition, _ = step_check(one, HEALTHY, seen(one, 3), 0, 1)
+    condition, _ = step_check(one, condition, seen(one, 5), 1, 1)
     assert condition.reason == "errors grew from 3 to 5"
     own = check(reason=parse("card {slot} has {errors} errors"))
-    condition, _ = step(own, CheckState(count=3), seen(own, 4), 0, 1)
+    condition, _ = step_check(own, CheckState(count=3), seen(own, 4), 0, 1)
     assert condition.reason == "card 7 has 4 errors"
-    condition, _ = step(one, HEALTHY, seen(one, None), 0, 1)
-    assert (condition.reason, condition.blind) == ("errors: no such file", True)
+    condition, _ = step_check(one, HEALTHY, seen(one, None), 0, 1)
+    assert (condition.reason, condition.failing_as_unknown) == ("errors: no such file", True)
 
 
 COUNTS = st.lists(st.none() | st.integers(0, 6), max_size=30)
@@ -95,5 +95,5 @@ def test_it_never_fails_for_what_did_not_grow(counts, trip):
 def test_what_is_remembered_of_growth_is_bounded(counts):
     one, condition = check(trip=EventRate(4, 1e9), recover=ONE_LOOK), HEALTHY
     for now, count in enumerate(counts):
-        condition, _ = step(one, condition, seen(one, count), float(now), 0.05)
-        assert len(condition.grown) < 4
+        condition, _ = step_check(one, condition, seen(one, count), float(now), 0.05)
+        assert len(condition.recent_growth) < 4

@@ -7,7 +7,7 @@ from functools import cached_property
 import pytest
 
 import agent
-from agent.core.struct import MutableStruct, Struct, not_compared, replace
+from agent.core.struct import MutableStruct, Struct, ignore_in_comparison, replace
 
 
 class Plain(Struct):
@@ -20,7 +20,7 @@ class Twin(Struct):
     number: int = 0
 
 
-@not_compared("origin")
+@ignore_in_comparison("origin")
 class Placed(Struct):
     word: str
     origin: int = 0
@@ -53,7 +53,7 @@ def test_what_is_not_compared_makes_no_difference():
 
 def test_only_fields_can_be_left_out():
     with pytest.raises(TypeError, match="Plain has no field origin"):
-        not_compared("number", "origin")(Plain)
+        ignore_in_comparison("number", "origin")(Plain)
 
 
 def structs() -> list[type]:

@@ -175,7 +175,13 @@ def test_nodes_and_mounts_of_a_group_are_asked_of_each_member():
     )
     facts = [{"x": "1", "color": "blue"}, {"x": "2", "color": "red"}]
     one = chosen(
-        "1", facts[1], "/dev/1", "/dev/2", "/1", "/2", each=tuple(RereadMember(each, matched=True) for each in facts)
+        "1",
+        facts[1],
+        "/dev/1",
+        "/dev/2",
+        "/1",
+        "/2",
+        members=tuple(RereadMember(each, is_match=True) for each in facts),
     )
     assert given(build_grant(entry, ["1"], [one], 1))[0] == ["/dev/1", "/1"]
 
@@ -194,8 +200,8 @@ def test_a_clause_on_things_is_asked_of_what_was_read():
         {"name": "x", "state": "up", "sub": Absent("no such file")}, {"sub": (FactCopy(ports[1], {}),)}
     )
     entry = spec(env=(env("A", "1", condition=whens[0]), env("B", "1", condition=whens[1])))
-    assert build_grant(entry, ["1"], [chosen("1", {}, things=found)], 1).env == {"A": "1"}
-    assert build_grant(entry, ["1"], [chosen("1", {}, things={"port": Absent("none")})], 1).env == {}
+    assert build_grant(entry, ["1"], [chosen("1", {}, related_facts=found)], 1).env == {"A": "1"}
+    assert build_grant(entry, ["1"], [chosen("1", {}, related_facts={"port": Absent("none")})], 1).env == {}
 
 
 def test_what_clauses_ask_is_read_anew():

@@ -11,7 +11,7 @@ from contextlib import suppress
 
 import pytest
 
-from agent.core.message_id import NOTICE, MessageId, fields
+from agent.core.message_id import NOTICE, MessageId, build_log_extra
 from agent.host.journal_log import JournalHandler, PriorityFormatter, is_journal
 from tests.cli.conftest import TOP
 
@@ -51,7 +51,7 @@ def read(datagram):
 
 def test_a_line_has_its_fields(log):
     logger, journal, text = log
-    extra = fields(MessageId.UNHEALTHY, resource="a/b", device="x", address=None, to="Unhealthy")
+    extra = build_log_extra(MessageId.UNHEALTHY, resource="a/b", device="x", address=None, to="Unhealthy")
     logger.warning("a/b %s: Healthy → Unhealthy", "x", extra=extra)
     assert read(journal.recv(65536)) == {
         "MESSAGE": "a/b x: Healthy → Unhealthy",

@@ -18,7 +18,7 @@ devices = st.builds(
     location=st.just("p"),
     key=st.just("k"),
     health=st.sampled_from(Health),
-    reason=st.sampled_from([NO_REASON, Reason.of("hot")]),
+    reason=st.sampled_from([NO_REASON, Reason.from_text("hot")]),
     numa=st.sampled_from([(), (0,), (1,), (0, 1), (130, 70000)]),
     shares=st.sampled_from([None, 1, 3]),
     first_share=st.just(0),
@@ -68,7 +68,7 @@ def test_one_change_among_ten_thousand_encodes_one():
     encoder = ListEncoder()
     before = encoder.encode(DeviceList("example.com/a", tuple(many)))
     assert encoder.encoded_count == 10_000
-    many[4711] = replace(many[4711], health=Health.UNHEALTHY, reason=Reason.of("hot"))
+    many[4711] = replace(many[4711], health=Health.UNHEALTHY, reason=Reason.from_text("hot"))
     after = encoder.encode(DeviceList("example.com/a", tuple(many)))
     assert encoder.encoded_count == 10_001
     assert len(after.wire) == len(before.wire) + 2
@@ -79,10 +79,12 @@ def test_one_change_among_ten_thousand_encodes_one():
 
 def test_a_snapshot_is_encoded_once_and_what_the_kubelet_cannot_see_changes_nothing():
     encoder = ListEncoder()
-    first = DeviceList("example.com/a", (Device("a", "p", "k", Health.UNHEALTHY, reason=Reason.of("hot")),))
+    first = DeviceList("example.com/a", (Device("a", "p", "k", Health.UNHEALTHY, reason=Reason.from_text("hot")),))
     ready = encoder.encode(first)
     assert encoder.encode(first) is ready
-    unseen = DeviceList("example.com/a", (replace(first.devices[0], reason=Reason.of("hotter"), absent_since=1.0),))
+    unseen = DeviceList(
+        "example.com/a", (replace(first.devices[0], reason=Reason.from_text("hotter"), absent_since=1.0),)
+    )
     assert encoder.encode(unseen) is ready
     assert encoder.encoded_count == 1
 

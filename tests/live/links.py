@@ -80,12 +80,12 @@ async def seen():
     )
     published = asyncio.Event()
     tracker = Tracker(
-        Root(), Registry(), [linked], {}, settle=0.0, every=3600.0, held=frozenset,
-        published=lambda *_: published.set(),
+        Root(), Registry(), [linked], {}, debounce_s=0.0, rescan_interval_s=3600.0, get_held_ids=frozenset,
+        on_published=lambda *_: published.set(),
     )  # fmt: skip
 
     def healthy():
-        devices = tracker.assembly.lists["example.com/net"].devices
+        devices = tracker.device_lists.lists["example.com/net"].devices
         return [device.id for device in devices if device.health.value == "Healthy"]
 
     async def until(ids):
@@ -94,10 +94,10 @@ async def seen():
                 published.clear()
                 await published.wait()
 
-    async with watch_link_events(Root(), tracker.nudge) as deaf:
+    async with watch_link_events(Root(), tracker.request_look) as deaf:
         assert deaf is None
         running = asyncio.create_task(tracker.run())
-        await tracker.looked()
+        await tracker.wait_for_look()
         assert healthy() == []
         ip("link set va up")
         ip("link set vb up")
@@ -116,22 +116,22 @@ async def healthy():
     entry = spec("example.com/net", source=Source("net"), id=(parse("{name}"),), checks=(link, renamed), match=VETH)
     published = asyncio.Event()
     tracker = Tracker(
-        Root(), Registry(), [entry], {}, settle=0.0, every=3600.0, held=frozenset,
-        published=lambda *_: published.set(),
+        Root(), Registry(), [entry], {}, debounce_s=0.0, rescan_interval_s=3600.0, get_held_ids=frozenset,
+        on_published=lambda *_: published.set(),
     )  # fmt: skip
 
     async def until(faults):
         async with asyncio.timeout(60):
             while {
                 device.id: str(device.reason).partition(":")[0]
-                for device in tracker.assembly.lists["example.com/net"].devices
+                for device in tracker.device_lists.lists["example.com/net"].devices
             } != faults:
                 published.clear()
                 await published.wait()
 
-    async with watch_link_events(Root(), tracker.nudge):
+    async with watch_link_events(Root(), tracker.request_look):
         running = asyncio.create_task(tracker.run())
-        await tracker.looked()
+        await tracker.wait_for_look()
         await until({"va": "link", "vb": "link"})
         ip("link set va up")
         ip("link set vb up")
@@ -143,7 +143,7 @@ async def healthy():
         ip(f"link set va name {name}")
         ip("link set vb up")
         ip(f"link set {name} up")
-        tracker.nudge(ALL_DIRTY)  # that it moved is udev's to tell
+        tracker.request_look(ALL_DIRTY)  # that it moved is udev's to tell
         # The kernel says so in its log, which is the whole machine's, of the one that has this name now.
         await until({"va": "absent", "vb": "", name: "renamed"})
         running.cancel()
@@ -155,8 +155,8 @@ async def moved():
     held = {"va"}
     published = asyncio.Event()
     tracker = Tracker(
-        Root(), Registry(), [entry], {}, settle=0.0, every=3600.0, held=lambda: frozenset(held),
-        published=lambda *_: published.set(),
+        Root(), Registry(), [entry], {}, debounce_s=0.0, rescan_interval_s=3600.0, get_held_ids=lambda: frozenset(held),
+        on_published=lambda *_: published.set(),
     )  # fmt: skip
 
     async def until(condition):
@@ -166,29 +166,29 @@ async def moved():
                 await published.wait()
 
     def listed():
-        return {device.id: str(device.reason) for device in tracker.assembly.lists["example.com/net"].devices}
+        return {device.id: str(device.reason) for device in tracker.device_lists.lists["example.com/net"].devices}
 
     pod = network_namespace()
     try:
-        async with watch_link_events(Root(), tracker.nudge) as deaf:
+        async with watch_link_events(Root(), tracker.request_look) as deaf:
             assert deaf is None
             running = asyncio.create_task(tracker.run())
-            await tracker.looked()
+            await tracker.wait_for_look()
             assert listed() == {"va": "", "vb": ""}
-            told = tracker.assembly.lists["example.com/net"]
+            told = tracker.device_lists.lists["example.com/net"]
             ip(f"link set va netns {pod.pid}")
-            await until(lambda: tracker.look.in_pod_keys)
-            assert tracker.assembly.lists["example.com/net"] is told
+            await until(lambda: tracker.inventory.in_pod_keys)
+            assert tracker.device_lists.lists["example.com/net"] is told
             ip(f"link set vb netns {pod.pid}")  # which nobody holds
             await until(lambda: listed()["vb"])
             assert listed() == {"va": "", "vb": "absent"}
             ip(f"link set va netns {os.getpid()}", within=pod)
-            await until(lambda: not tracker.look.in_pod_keys)
+            await until(lambda: not tracker.inventory.in_pod_keys)
             assert listed()["va"] == ""
             ip(f"link set va netns {pod.pid}")
-            await until(lambda: tracker.look.in_pod_keys)
+            await until(lambda: tracker.inventory.in_pod_keys)
             held.clear()
-            tracker.reassemble()
+            tracker.request_lists()
             await until(lambda: listed()["va"])
             assert listed() == {"va": "absent", "vb": "absent"}
             running.cancel()

@@ -146,7 +146,7 @@ class Chaos:
 
     def _event(self, device):
         if self.agent is not None:
-            self.agent.tracker.nudge(kernel_event(f"/sys/devices/pci0000:00/{device}", "pci"))
+            self.agent.tracker.request_look(kernel_event(f"/sys/devices/pci0000:00/{device}", "pci"))
 
     def _nodes(self):
         return sorted(set(NODES) & set(os.listdir(self.rig.tree.at("/dev"))))
@@ -316,7 +316,7 @@ class Chaos:
         except TimeoutError as error:
             raise AssertionError(wrong) from error
         before = len(self.rig.kubelet.lists)
-        await self.agent.tracker.looked()
+        await self.agent.tracker.wait_for_look()
         assert not self._wrong()
         assert len(self.rig.kubelet.lists) == before
         assert not self.agent.task.done()

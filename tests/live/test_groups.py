@@ -97,7 +97,7 @@ class Bench:
 def told(agent, *bases):
     """The kernel tells of these."""
     for base in bases:
-        agent.tracker.nudge(kernel_event(base, "usb"))
+        agent.tracker.request_look(kernel_event(base, "usb"))
 
 
 def reason(agent, resource, number=0):
@@ -109,9 +109,9 @@ async def test_a_kit_is_plugged_part_by_part(rig):
     async with rig.kubelet, rig.agent() as agent:
         await rig.streaming(KIT)
         told(agent, bench.dongle())
-        await agent.tracker.looked()
+        await agent.tracker.wait_for_look()
         assert last(rig.kubelet, KIT) == {}
-        assert [one.reason for one in agent.tracker.assembly.unlisted] == ["there is no programmer"]
+        assert [one.reason for one in agent.tracker.device_lists.unlisted] == ["there is no programmer"]
         programmer = bench.programmer()
         told(agent, programmer)
         await rig.until(lambda: last(rig.kubelet, KIT) == {"kit-1-1": HEALTHY})
@@ -210,14 +210,14 @@ async def test_a_function_that_is_bound_elsewhere_is_still_of_its_group_until_no
     async with rig.kubelet, rig.agent() as agent:
         await rig.until(lambda: last(rig.kubelet, VFIO) == {"0000:3b:00.0": HEALTHY})
         bind(rig, sound, "vfio-pci")
-        agent.tracker.nudge(kernel_event(sound, "pci"))
+        agent.tracker.request_look(kernel_event(sound, "pci"))
         bind(rig, gpu, "amdgpu")
-        agent.tracker.nudge(kernel_event(gpu, "pci"))
-        await agent.tracker.looked()
+        agent.tracker.request_look(kernel_event(gpu, "pci"))
+        await agent.tracker.wait_for_look()
         assert [device.id for device in agent.registry.get_list(VFIO).devices] == ["0000:3b:00.0"]
         assert reason(agent, VFIO) == ""
         bind(rig, sound, "snd_hda_intel")
-        agent.tracker.nudge(kernel_event(sound, "pci"))
+        agent.tracker.request_look(kernel_event(sound, "pci"))
         await rig.until(lambda: last(rig.kubelet, SOUND) == {"0000:3b:00.1": HEALTHY})
         await rig.until(lambda: last(rig.kubelet, VFIO) == {})
 
@@ -230,13 +230,13 @@ async def test_a_function_that_goes_is_lost_and_known_by_its_group_when_it_retur
         await rig.until(lambda: last(rig.kubelet, VFIO) == {"0000:3b:00.0": HEALTHY})
         for path in (listed, sound):
             rig.tree.at(path).rename(rig.tree.top / f"away{path.rpartition('/')[2]}{len(path)}")
-        agent.tracker.nudge(kernel_event(sound, "pci"))
+        agent.tracker.request_look(kernel_event(sound, "pci"))
         await rig.until(lambda: last(rig.kubelet, VFIO) == {"0000:3b:00.0": UNHEALTHY})
         assert reason(agent, VFIO) == "lost 0000:3b:00.1"
         with pytest.raises(PodRefused):
             await rig.kubelet.allocate("p", "c", {VFIO: 1})
         rig.tree.iommu_group(7, rig.tree.pci("0000:3b:00.1", driver="snd_hda_intel"))
-        agent.tracker.nudge(kernel_event(sound, "pci"))
+        agent.tracker.request_look(kernel_event(sound, "pci"))
         await rig.until(lambda: last(rig.kubelet, VFIO) == {"0000:3b:00.0": HEALTHY})
         del gpu
 

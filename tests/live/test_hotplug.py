@@ -68,7 +68,7 @@ async def test_a_node_made_anew_between_two_looks_is_handed_out_as_it_is_now(rig
         rig.tree.node("/dev/foo0", "c 250:7")
         rig.plug("bar1")
         await rig.until(lambda: last(rig.kubelet, BAR) == {"bar0": HEALTHY, "bar1": HEALTHY})
-        await agent.tracker.looked()
+        await agent.tracker.wait_for_look()
         (after,) = agent.registry.get_list(FOO).devices
         assert [(node.major, node.minor) for node in (*before.nodes, *after.nodes)] == [
             (240, minor_of("foo0")),
@@ -196,14 +196,14 @@ async def test_nothing_is_sent_while_nothing_changes(rig):
     rig.tree.pci("0000:3b:00.0", driver="mlx5_core")
     async with rig.kubelet, rig.agent() as agent:
         await rig.streaming(FOO, NET)
-        looks = [agent.tracker.look]  # kept, for the next one may stand where one that is gone stood
+        looks = [agent.tracker.inventory]  # kept, for the next one may stand where one that is gone stood
         while len(looks) < 10:  # sweeps, and the noise of other devices
-            agent.tracker.nudge(kernel_event("/sys/devices/virtual/mem/null", "mem"))
-            await agent.tracker.looked()
-            if agent.tracker.look is not looks[-1]:
-                looks.append(agent.tracker.look)
+            agent.tracker.request_look(kernel_event("/sys/devices/virtual/mem/null", "mem"))
+            await agent.tracker.wait_for_look()
+            if agent.tracker.inventory is not looks[-1]:
+                looks.append(agent.tracker.inventory)
         rig.tree.node("/dev/other", "c 1:1")
-        await agent.tracker.looked()
+        await agent.tracker.wait_for_look()
     assert [len(story(rig.kubelet, name)) for name in (FOO, NET)] == [1, 1]
 
 
@@ -248,7 +248,7 @@ async def test_a_rebound_function_leaves_one_resource_before_it_joins_the_other(
         )  # until then pods may hold all that is listed
         for driver, here, there in (("vfio-pci", VFIO, NET), ("mlx5_core", NET, VFIO)):
             tree.link(f"{card}/driver", f"/sys/bus/pci/drivers/{driver}")
-            agent.tracker.nudge(kernel_event(card, "pci"))
+            agent.tracker.request_look(kernel_event(card, "pci"))
             await rig.until(lambda here=here: last(rig.kubelet, here).get(address) == HEALTHY)
             assert address not in last(rig.kubelet, there)
     assert story(rig.kubelet, NET) == [{address: HEALTHY}, {}, {address: HEALTHY}]
@@ -263,10 +263,10 @@ async def test_a_device_between_drivers_is_in_no_list_or_is_unhealthy(rig):
     async with rig.kubelet, rig.agent() as agent:
         await rig.streaming(NET, VFIO)
         tree.at(f"{card}/driver").unlink()
-        agent.tracker.nudge(kernel_event(card, "pci"))
+        agent.tracker.request_look(kernel_event(card, "pci"))
         await rig.until(lambda: address not in last(rig.kubelet, NET))
         tree.link(f"{card}/driver", "/sys/bus/pci/drivers/vfio-pci")
-        agent.tracker.nudge(kernel_event(card, "pci"))
+        agent.tracker.request_look(kernel_event(card, "pci"))
         await rig.until(lambda: last(rig.kubelet, VFIO) == {address: HEALTHY})
 
 
@@ -279,7 +279,7 @@ async def test_a_held_function_stays_unhealthy_where_it_was_until_the_pod_is_gon
         await rig.streaming(NET, VFIO)
         await rig.kubelet.allocate("p", "c", {NET: 1})
         tree.link(f"{card}/driver", "/sys/bus/pci/drivers/vfio-pci")
-        agent.tracker.nudge(kernel_event(card, "pci"))
+        agent.tracker.request_look(kernel_event(card, "pci"))
         await rig.until(lambda: last(rig.kubelet, NET) == {address: UNHEALTHY})
         asked = answers(rig)
         await rig.until(lambda: answers(rig) >= asked + 3)  # PodResources names it
@@ -364,10 +364,10 @@ async def test_numa_nodes_are_told_if_all_devices_have_one(rig):
         nodes = lambda name: [device.nodes for device in rig.kubelet.lists.select(name)[-1].devices]
         assert (nodes(NET), nodes(VFIO)) == ([(0,), (1,)], [()])
         rig.tree.file(f"{card}/numa_node", "-1\n")
-        agent.tracker.nudge(kernel_event(card, "pci"))
+        agent.tracker.request_look(kernel_event(card, "pci"))
         await rig.until(lambda: nodes(NET) == [(), ()])
         rig.tree.file(f"{card}/numa_node", "1\n")
-        agent.tracker.nudge(kernel_event(card, "pci"))
+        agent.tracker.request_look(kernel_event(card, "pci"))
         await rig.until(lambda: nodes(NET) == [(0,), (1,)])
         rig.tree.at("/sys/bus/pci/devices/0000:3b:00.1").unlink()
         await rig.until(lambda: last(rig.kubelet, NET)["0000:3b:00.1"] == UNHEALTHY)
@@ -460,7 +460,7 @@ async def test_another_stick_in_the_same_port_is_another_device(rig, soon):
         stick(rig.tree, "1", "ttyUSB0", 0, serial="S2")
         # Its number is that which the container of the pod may use: until this is gone no other gets it.
         await rig.until(lambda: last(rig.kubelet, SERIAL) == {"S1": UNHEALTHY})
-        assert [one.reason for one in agent.tracker.assembly.unlisted] == [f"a pod holds it as {SERIAL} S1"]
+        assert [one.reason for one in agent.tracker.device_lists.unlisted] == [f"a pod holds it as {SERIAL} S1"]
         assert rig.kubelet.get_held_ids(SERIAL) == {"S1": ("p", "c")}
         rig.kubelet.remove_pod("p")
         await rig.until(lambda: last(rig.kubelet, SERIAL) == {"S1": UNHEALTHY, "S2": HEALTHY})
@@ -517,17 +517,17 @@ async def test_a_place_that_cannot_be_read_costs_only_that(rig, place):
     async with rig.kubelet, rig.agent(root=root) as agent:
         await rig.streaming(FOO, NET, VFIO)
         root.blind = place
-        agent.tracker.nudge(ALL_DIRTY)
+        agent.tracker.request_look(ALL_DIRTY)
         rig.plug("foo1")
         await rig.until(lambda: last(rig.kubelet, FOO) == {"foo0": HEALTHY, "foo1": HEALTHY})
-        await agent.tracker.looked()
+        await agent.tracker.wait_for_look()
         assert set(last(rig.kubelet, NET)) <= {"0000:3b:00.0"}
         if place.endswith("devices"):
             assert last(rig.kubelet, NET) == {"0000:3b:00.0": HEALTHY}  # nothing says that it went
         if place != "/sys":
             assert last(rig.kubelet, VFIO) == {"0000:3c:00.0": HEALTHY}
         root.blind = ""
-        agent.tracker.nudge(ALL_DIRTY)
+        agent.tracker.request_look(ALL_DIRTY)
         await rig.until(lambda: last(rig.kubelet, NET) == {"0000:3b:00.0": HEALTHY})
         await rig.until(lambda: last(rig.kubelet, VFIO) == {"0000:3c:00.0": HEALTHY})
 
@@ -549,10 +549,10 @@ async def test_udev_words_come_from_the_database_or_from_uevent_without_one(rig)
         await rig.streaming(FOO)
         assert last(rig.kubelet, FOO) == {"npu0": HEALTHY}
         tree.file("/run/udev/data/c240:1", "I:1\nE:MODEL=good\n")
-        agent.tracker.nudge(kernel_event("/sys/devices/virtual/npu/npu1", "npu"))
+        agent.tracker.request_look(kernel_event("/sys/devices/virtual/npu/npu1", "npu"))
         await rig.until(lambda: last(rig.kubelet, FOO) == {"npu0": HEALTHY, "npu1": HEALTHY})
         tree.file("/run/udev/data/c240:0", "I:1\nE:MODEL=bad\n")
-        agent.tracker.nudge(kernel_event("/sys/devices/virtual/npu/npu0", "npu"))
+        agent.tracker.request_look(kernel_event("/sys/devices/virtual/npu/npu0", "npu"))
         await rig.until(lambda: last(rig.kubelet, FOO) == {"npu1": HEALTHY})
 
 
@@ -597,8 +597,8 @@ async def test_what_udev_has_not_finished_with_waits(rig, written, said, then):
         await rig.streaming(FOO, BAR)
         assert (last(rig.kubelet, FOO), last(rig.kubelet, BAR)) == ({}, {})
         rig.tree.file("/run/udev/data/c81:0", f"I:1\nE:{said}\n")
-        agent.tracker.nudge(kernel_event(directory, "video4linux"))
-        await agent.tracker.looked()
+        agent.tracker.request_look(kernel_event(directory, "video4linux"))
+        await agent.tracker.wait_for_look()
         there = last(rig.kubelet, FOO)
         await rig.until(lambda: last(rig.kubelet, FOO) or last(rig.kubelet, BAR))
         there = last(rig.kubelet, FOO)
@@ -612,7 +612,7 @@ async def test_what_udev_never_deals_with_waits_no_longer(rig, monkeypatch):
     async with rig.kubelet, rig.agent() as agent:
         await rig.streaming(FOO)
         monkeypatch.setattr(udev, "PENDING_SECONDS", 0.0)
-        agent.tracker.nudge()
+        agent.tracker.request_look()
         await rig.until(lambda: last(rig.kubelet, FOO) == {"pci-0000:00:14.0": HEALTHY})
 
 

@@ -170,8 +170,8 @@ async def test_no_second_pod_gets_what_a_pod_has(rig, soon, links, entries, happ
 
 async def looked(rig, agent, names):
     """Everything was looked at, and the kubelet has the lists that follow from it."""
-    agent.tracker.nudge(ALL_DIRTY)
-    await agent.tracker.looked()
+    agent.tracker.request_look(ALL_DIRTY)
+    await agent.tracker.wait_for_look()
     lists = {name: agent.registry.get_list(name).devices for name in names}
     now = {name: {one.id: one.health.value for one in devices} for name, devices in lists.items()}
     await rig.until(lambda: {name: last(rig.kubelet, name) for name in names} == now)

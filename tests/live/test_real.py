@@ -180,7 +180,7 @@ async def test_events_that_change_nothing_send_nothing(rig):
         heard = agent.counters.events["uevents"]
         events(50)
         await rig.until(lambda: agent.counters.events["uevents"] > heard)
-        await agent.tracker.looked()
+        await agent.tracker.wait_for_look()
         assert story(rig.kubelet, FOO) == [{"null": HEALTHY}]
 
 

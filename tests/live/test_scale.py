@@ -104,7 +104,7 @@ async def test_a_list_that_outgrows_the_message_is_cut_and_the_rest_says_why(rig
         (only,) = rig.kubelet.lists.select(FOO)
         assert only.size < LIMIT
         assert len(only.ids) == 60_000
-        (unlisted,) = agent.tracker.assembly.unlisted
+        (unlisted,) = agent.tracker.device_lists.unlisted
         assert "4 MiB" in unlisted.reason
 
 

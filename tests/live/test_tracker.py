@@ -32,11 +32,18 @@ ADDRESSES = ("0000:3b:00.0", "0000:5e:00.0")
 async def tracking(tree, specs=(NICS,), every=3600.0):
     published = asyncio.Event()
     tracker = Tracker(
-        tree.root, Registry(), specs, {}, settle=0.0, every=every, held=frozenset, published=lambda *_: published.set()
+        tree.root,
+        Registry(),
+        specs,
+        {},
+        debounce_s=0.0,
+        rescan_interval_s=every,
+        get_held_ids=frozenset,
+        on_published=lambda *_: published.set(),
     )
 
     def ids():
-        return [device.id for device in tracker.assembly.lists["example.com/nic"].devices]
+        return [device.id for device in tracker.device_lists.lists["example.com/nic"].devices]
 
     async def until(condition):
         async with asyncio.timeout(60):
@@ -57,7 +64,7 @@ async def test_a_source_that_sends_no_events_is_looked_at_when_its_time_has_come
     tree.file("/proc/driver/acme/0/state", "1")
     cards = spec("example.com/nic", source=Source("dir", ("/proc/driver/acme/*",)), id=(parse("{name}"),), interval=0.1)
     async with tracking(tree, [cards]) as tracker:
-        await tracker.looked()
+        await tracker.wait_for_look()
         assert tracker.ids() == ["0"]
         tree.file("/proc/driver/acme/1/state", "1")  # and no event says so
         await tracker.until(lambda: tracker.ids() == ["0", "1"])
@@ -66,7 +73,7 @@ async def test_a_source_that_sends_no_events_is_looked_at_when_its_time_has_come
 async def test_the_sweep_comes_however_many_events_there_are(tree):
     tree.pci(ADDRESSES[0])
     async with tracking(tree, every=0.2) as tracker:
-        await tracker.looked()
+        await tracker.wait_for_look()
         tree.pci(ADDRESSES[1])  # and no event says so
         noise = asyncio.create_task(_noise(tracker))
         await tracker.until(lambda: tracker.ids() == list(ADDRESSES))
@@ -75,30 +82,30 @@ async def test_the_sweep_comes_however_many_events_there_are(tree):
 
 async def _noise(tracker):
     while True:
-        tracker.nudge(DirtySet(frozenset({"/sys/devices/virtual/net/veth0"}), frozenset({"net"})))
+        tracker.request_look(DirtySet(frozenset({"/sys/devices/virtual/net/veth0"}), frozenset({"net"})))
         await asyncio.sleep(0.02)
 
 
 async def test_what_concerns_nothing_is_no_reason_to_assemble(tree):
     tree.pci(ADDRESSES[0])
     async with tracking(tree) as tracker:
-        await tracker.looked()
-        seen, assembly = tracker.look, tracker.assembly
-        tracker.nudge(DirtySet(frozenset({"/sys/devices/virtual/net/veth0"}), frozenset({"net"})))
-        await tracker.looked()
-        assert (tracker.look, tracker.assembly) == (seen, assembly)
-        assert tracker.look is seen
-        assert tracker.assembly is assembly
+        await tracker.wait_for_look()
+        seen, assembly = tracker.inventory, tracker.device_lists
+        tracker.request_look(DirtySet(frozenset({"/sys/devices/virtual/net/veth0"}), frozenset({"net"})))
+        await tracker.wait_for_look()
+        assert (tracker.inventory, tracker.device_lists) == (seen, assembly)
+        assert tracker.inventory is seen
+        assert tracker.device_lists is assembly
 
 
 async def test_entries_and_what_they_see_change_together(tree):
     tree.pci(ADDRESSES[0])
     async with tracking(tree) as tracker:
-        await tracker.looked()
-        seen = tracker.look
+        await tracker.wait_for_look()
+        seen = tracker.inventory
         tracker.configure((DISKS,))
-        assert (tracker.specs, tracker.look is seen) == ((NICS,), True)
-        await tracker.looked()
+        assert (tracker.specs, tracker.inventory is seen) == ((NICS,), True)
+        await tracker.wait_for_look()
         assert tracker.specs == (DISKS,)
         assert tracker.ids() == [f"{ADDRESSES[0]}-disk"]
 
@@ -109,18 +116,18 @@ async def test_a_file_that_never_answers_costs_its_own_device(tree, monkeypatch,
     monkeypatch.setattr(module, "SILENT_SECONDS", 0.5)
     async with tracking(tree) as tracker:
         with silent(monkeypatch, f"{ADDRESSES[0]}/vendor"):
-            await tracker.looked()
+            await tracker.wait_for_look()
             assert tracker.ids() == [ADDRESSES[1]]
             assert f"{ADDRESSES[0]}/vendor: does not answer" in caplog.text
             tree.pci("0000:af:00.0")
-            tracker.nudge()
+            tracker.request_look()
             await tracker.until(lambda: tracker.ids() == [ADDRESSES[1], "0000:af:00.0"])
             assert caplog.text.count("does not answer") == 1
 
         async def sees_all():
             while len(tracker.ids()) < 3:  # the thread that hung has first to come back
-                tracker.nudge()
-                await tracker.looked()
+                tracker.request_look()
+                await tracker.wait_for_look()
 
         async with asyncio.timeout(60):
             await sees_all()
@@ -131,8 +138,8 @@ async def test_what_is_forgotten_while_the_lists_are_made_stays_forgotten():
         next_at = None
 
         async def refresh(self, *_):
-            for name in [name for name in lists.assembly.lists if name == "example.com/old"]:
-                lists.drop(name)
+            for name in [name for name in lists.device_lists.lists if name == "example.com/old"]:
+                lists.drop_list(name)
             return {}
 
     told = {name: DeviceList(name) for name in ("example.com/old", "example.com/nic")}
@@ -141,14 +148,14 @@ async def test_what_is_forgotten_while_the_lists_are_made_stays_forgotten():
         [NICS],
         told,
         {},
-        own_specs=Specs(),
-        held=frozenset,
-        known=frozenset,
-        published=lambda before, now: seen.append(now),
+        generated_specs=Specs(),
+        get_held_ids=frozenset,
+        get_confirmed_ids=frozenset,
+        on_published=lambda before, now: seen.append(now),
     )
     seen = []
     await lists.publish(Inventory(), [NICS], {}, None)
-    assert [sorted(one.lists) for one in (*seen, lists.assembly)] == [["example.com/nic"]] * 2
+    assert [sorted(one.lists) for one in (*seen, lists.device_lists)] == [["example.com/nic"]] * 2
 
 
 @pytest.fixture

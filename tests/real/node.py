@@ -82,7 +82,7 @@ class Node(Rig):
     @staticmethod
     def say(agent: Agent | None, address: str) -> None:
         if agent is not None:
-            agent.tracker.nudge(DirtySet(frozenset({f"{TREE}/{address}"}), frozenset({"pci"})))
+            agent.tracker.request_look(DirtySet(frozenset({f"{TREE}/{address}"}), frozenset({"pci"})))
 
 
 def gone_or_there(tree: Tree, names: list[str]) -> tuple[set[str], set[str]]:

@@ -135,7 +135,7 @@ async def test_57_59_refused_pod_leaves_nothing_booked(served):
     await served.kubelet.sees(BAR, (), {"bar0", "bar1"})
     assert (await served.kubelet.view()).get(BAR, NOTHING).allocated == set()
     served.replug("bar0", "bar1")
-    served.running.tracker.nudge()
+    served.running.tracker.request_look()
     await served.allocatable(BAR, 2)
     given = await served.kubelet.admit("q", {FOO: 6, BAR: 2})
     assert len(given["c0"][FOO]) == 6

@@ -156,7 +156,7 @@ async def test_13_no_register_while_the_stream_lives(served):
             (served.dp / name).touch()
             (served.dp / name).unlink()
             agent.parts.kubelet_socket.refresh()
-            agent.tracker.nudge()
+            agent.tracker.request_look()
         served.plug("foo2")
         await served.allocatable(FOO, 3)
         served.unplug("foo0")

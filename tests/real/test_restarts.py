@@ -199,7 +199,7 @@ async def test_agent_restart_leaves_an_iommu_group_with_its_pod(node, away):
             await node.kubelet.admit("r", {NIC: 1})
         if not away:
             await node.until(lambda: agent.devices_in_use.answered_at)
-            await agent.tracker.looked()
+            await agent.tracker.wait_for_look()
         assert told(agent, NIC) == ({ALONE}, {FIRST, SECOND})
         assert told(agent, DISK) == ({SSD}, set())
 

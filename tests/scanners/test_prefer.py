@@ -3,7 +3,7 @@
 import pytest
 
 from agent.config.load import load
-from agent.core.grants.choice_pool import stock_of
+from agent.core.grants.choice_pool import build_choice_pool
 from agent.core.grants.prefer import NO_LIMIT, prefer
 from agent.core.inventory.device import make_list_sort_key
 from agent.core.inventory.dirty_set import ALL_DIRTY, DirtySet
@@ -62,11 +62,13 @@ def looking(tmp_path, tree):
             self.look, _ = run_look(tree.root, self.specs, self.look, touched)
             (snapshot,) = build_lists(self.look, self.specs, frozenset(), {}, 0.0).lists.values()
             assert list(snapshot.devices) == sorted(snapshot.devices, key=make_list_sort_key)
-            self.stock = stock_of(snapshot, self.specs[0], *self.look.get_resource_candidates().values(), self.specs)
+            self.stock = build_choice_pool(
+                snapshot, self.specs[0], *self.look.get_resource_candidates().values(), self.specs
+            )
             return self
 
         def preferred(self, size, *must):
-            ids = [device.id for device in self.stock.snapshot.devices]
+            ids = [device.id for device in self.stock.device_list.devices]
             return " ".join(one.removeprefix("0000:") for one in prefer(ids, must, size, NO_LIMIT, self.stock))
 
     return lambda text: Looking(text).again()

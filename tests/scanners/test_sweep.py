@@ -246,11 +246,11 @@ async def test_nothing_is_taken_over_from_a_look_that_was_given_up(tree, specs, 
     """It has noted half of what became of partners, and its thread may go on with that at any time."""
     tree.file(f"{ROLE}/device", "0x5002\n")
     looking = LookThread(tree.root)
-    first, _ = await looking.look(specs, Inventory(), ALL_DIRTY)
+    first, _ = await looking.run(specs, Inventory(), ALL_DIRTY)
     monkeypatch.setattr("agent.tracker.look_thread.SILENT_SECONDS", 0.1)
     with silent(monkeypatch, f"{GPU}/vendor"):
         tree.file(f"{ROLE}/device", "0x5001\n")
-        look, _ = await looking.look(specs, first, DirtySet(frozenset({GPU, ROLE})))
+        look, _ = await looking.run(specs, first, DirtySet(frozenset({GPU, ROLE})))
     user = "pci:0000:18:00.0"
     assert first.match_results[user].candidate is None
     assert look.match_results[user].candidate is not None

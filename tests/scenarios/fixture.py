@@ -40,13 +40,13 @@ class Shown:
         specs = [agent.tracker.specs[number] for number in sorted(self.numbers)]
         listed: dict[str, Device] = {}
         taken: set[str] = set()
-        for name, snapshot in agent.tracker.assembly.lists.items():
+        for name, snapshot in agent.tracker.device_lists.lists.items():
             taken.update(key for device in snapshot.devices for key in device.keys)
-            if agent.tracker.entry_of(name) in specs or name in {spec.name for spec in specs}:
+            if agent.tracker.find_entry(name) in specs or name in {spec.name for spec in specs}:
                 listed |= {id_: device for device in snapshot.devices for id_ in device.list_ids()}
         self.lists.append(listed)
         written = {spec.name for spec in specs} | {spec.written_name for spec in specs}
-        for key, sighting in agent.tracker.look.match_results.items():
+        for key, sighting in agent.tracker.inventory.match_results.items():
             for refusal in sighting.mismatches if key not in taken else ():
                 if refusal.resource in written and not refusal.is_undecided:
                     self.left.update((host.name, refusal.address) for host in sighting.devices)

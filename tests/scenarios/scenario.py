@@ -115,7 +115,7 @@ async def play(said: dict, rig: Rig) -> None:
     clock, pods = Clock(), Pods()
     seen = fixture.shown(said)
     async with rig.agent(clock=clock, held_ids=pods) as agent:
-        await agent.tracker.looked()
+        await agent.tracker.wait_for_look()
         before = told(agent)
         for number, step in enumerate(said["step"], 1):
             where = f"step {number}: {step.get('about', '')}"
@@ -128,20 +128,20 @@ async def play(said: dict, rig: Rig) -> None:
                 lines = expected.get(resource, before.get(resource, []))
                 assert same(now.get(resource, []), lines), f"{where}: {resource}: {now.get(resource)}"
             for resource, wanted in step.get("numa", {}).items():
-                nodes = {device.id: list(device.numa) for device in agent.tracker.assembly.lists[resource].devices}
+                nodes = {device.id: list(device.numa) for device in agent.tracker.device_lists.lists[resource].devices}
                 assert nodes == wanted, f"{where}: numa of {resource}: {nodes}"
             for resource, wanted in step.get("prefer", {}).items():
                 preferred(agent, resource, wanted, where)
             for resource, wanted in step.get("grant", {}).items():
                 await granted(agent, resource, wanted, where)
-            agent.tracker.reassemble()
-            await agent.tracker.looked()
+            agent.tracker.request_lists()
+            await agent.tracker.wait_for_look()
             after = told(agent)  # what grants changed of it is for the next step to say
             for what in ("a sweep", "looking at everything anew"):
-                agent.tracker.nudge(ALL_DIRTY)
+                agent.tracker.request_look(ALL_DIRTY)
                 if what != "a sweep":  # other entries that say the same: nothing rests on what was seen before
                     agent.tracker.configure(list(map(copy, agent.tracker.specs)))
-                await agent.tracker.looked()
+                await agent.tracker.wait_for_look()
                 assert told(agent) == after, f"{where}: {what} sees something else"
             before = now
     if "fixture" in said:
@@ -170,18 +170,18 @@ async def happen(rig: Rig, agent, clock: Clock, pods: Pods, step: dict) -> None:
         say(rig, clock, line)
     pods.end(step.get("release", ()))
     for id_ in step.get("clear", ()):
-        lists = agent.tracker.assembly.lists.values()
+        lists = agent.tracker.device_lists.lists.values()
         for found in [
             (list_.resource, device) for list_ in lists for device in list_.devices if id_ in device.list_ids()
         ]:
             await agent.tracker.clear(*found, None)
     if "write" in step or "remove" in step:
-        agent.tracker.nudge(ALL_DIRTY)
+        agent.tracker.request_look(ALL_DIRTY)
     elif moved:
         paths, subsystems = zip(*moved, strict=True)
-        agent.tracker.nudge(DirtySet(frozenset(paths), frozenset(subsystems)))
-    agent.tracker.reassemble()
-    await agent.tracker.looked()
+        agent.tracker.request_look(DirtySet(frozenset(paths), frozenset(subsystems)))
+    agent.tracker.request_lists()
+    await agent.tracker.wait_for_look()
 
 
 def say(rig: Rig, clock: Clock, line: str) -> None:
@@ -197,7 +197,7 @@ def say(rig: Rig, clock: Clock, line: str) -> None:
 def told(agent) -> dict[str, list[str]]:
     """Every list as lines; empty ones are as good as none."""
     lists = {}
-    for name, snapshot in agent.tracker.assembly.lists.items():
+    for name, snapshot in agent.tracker.device_lists.lists.items():
         lines = [
             f"{id_} {device.health.value}" + (f": {device.reason}" if device.health is Health.UNHEALTHY else "")
             for device in snapshot.devices
@@ -220,7 +220,7 @@ def same(now: list[str], expected: list[str]) -> bool:
 
 def preferred(agent, resource: str, wanted: dict, where: str) -> None:
     assert set(wanted) <= PREFER, f"{where}: no such keys: {set(wanted) - PREFER}"
-    devices = agent.tracker.assembly.lists[resource].devices
+    devices = agent.tracker.device_lists.lists[resource].devices
     healthy = [id_ for device in devices if device.health is Health.HEALTHY for id_ in device.list_ids()]
     available = wanted.get("of", healthy)
     chosen = agent.allocation.prefer(resource, available, wanted.get("must", ()), len(wanted["ids"]))

@@ -35,7 +35,7 @@ def test_only_classes_are_named():
 
 
 def device(id_: str, health: Health = Health.HEALTHY, numa: tuple[int, ...] = (0,), reason: str = "") -> Device:
-    return Device(id_, "", id_, health, Reason.of(reason), numa)
+    return Device(id_, "", id_, health, Reason.from_text(reason), numa)
 
 
 GOOD = {"a": device("a"), "b": device("b", numa=(1,))}

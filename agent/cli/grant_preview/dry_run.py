@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 from agent.core.entry.generated_cdi import build_spec, make_device_name, make_file_name
 from agent.core.entry.resource_spec import ResourceSpec
-from agent.core.grants.build_grant import build_grant, edits_of
-from agent.core.grants.choice_pool import stock_of
+from agent.core.grants.build_grant import build_grant, build_spec_edits
+from agent.core.grants.choice_pool import build_choice_pool
 from agent.core.grants.grant import Grant, GrantRefusedError, RefusalCause, RereadDevice
-from agent.core.grants.limit import exceeded
+from agent.core.grants.limit import find_excess
 from agent.core.grants.parse_request import parse_ids
 from agent.core.grants.prefer import prefer
 from agent.core.health.evaluation import evaluate_one_look
@@ -39,8 +39,8 @@ class DryRun(Struct):
     root: Root
     cdi: SpecDirectories
     specs: tuple[ResourceSpec, ...]
-    look: Inventory
-    offers: ResourceCandidates
+    inventory: Inventory
+    candidates: ResourceCandidates
     lists: DeviceLists
 
     @property
@@ -65,8 +65,8 @@ class DryRun(Struct):
             devices = "device is" if len(set(among)) == 1 else "devices are"
             text = f"{resource}: {len(set(among))} {devices} {state}, and {count} wanted"
             raise GrantRefusedError(RefusalCause.UNHEALTHY, f"{text}; why: device-agent explain {resource}")
-        candidates = self.look.get_resource_candidates().get((resource, spec.written_name), {})
-        chosen = prefer(among, (), count, spec.limit, stock_of(device_list, spec, candidates, self.specs))
+        candidates = self.inventory.get_resource_candidates().get((resource, spec.written_name), {})
+        chosen = prefer(among, (), count, spec.limit, build_choice_pool(device_list, spec, candidates, self.specs))
         return chosen or tuple(
             among[:count]
         )  # an empty choice means that the limit is lower, and preview_grant reports the limit
@@ -80,7 +80,7 @@ class DryRun(Struct):
                 GrantRefusedError: the agent would refuse the call, with the reason that the kubelet gets.
         """
         spec, device_list = self.find_entry(resource), self.device_lists[resource]
-        if excess := exceeded(spec.limit, parse_ids(device_list, ids), len(ids)):
+        if excess := find_excess(spec.limit, parse_ids(device_list, ids), len(ids)):
             raise GrantRefusedError(RefusalCause.LIMIT, f"{resource}: {excess.text}", device=excess.device)
         chosen = self._reread_devices(resource, ids)
         if not with_generated_spec:
@@ -99,7 +99,7 @@ class DryRun(Struct):
     def build_generated_spec(self, resource: str, ids: Sequence[str]) -> GeneratedSpec | None:
         """Return the CDI spec that the agent would write for these devices, or None if there is none."""
         edits = {
-            make_device_name(resource, device.device.id): edits_of(device.spec, device, resource)
+            make_device_name(resource, device.device.id): build_spec_edits(device.spec, device, resource)
             for device in self._reread_devices(resource, ids)
             if device.spec is not None and device.spec.via
         }

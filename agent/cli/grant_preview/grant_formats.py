@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from agent.core.entry.cdi import is_qualified_name
 from agent.core.entry.generated_cdi import add_version, make_kind
-from agent.core.grants.container_edits import edits
+from agent.core.grants.container_edits import build_container_edits
 from agent.core.grants.grant import Grant, GrantedMount, GrantedNode
 from agent.core.language.safe_text import make_printable
 
@@ -31,7 +31,7 @@ def build_cdi_spec(grant: Grant) -> Mapping[str, object]:
     document = {
         "kind": build_cdi_name(grant).partition("=")[0],
         **({"annotations": dict(grant.annotations)} if grant.annotations else {}),
-        "devices": [{"name": CDI_NAME, "containerEdits": edits(grant.nodes, grant.mounts, grant.env)}],
+        "devices": [{"name": CDI_NAME, "containerEdits": build_container_edits(grant.nodes, grant.mounts, grant.env)}],
     }
     return add_version(document)
 

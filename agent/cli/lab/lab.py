@@ -126,7 +126,7 @@ class Lab:
         Raises:
             TimeoutError: the kubelet does not have them within the deadline.
         """
-        await self.agent.tracker.looked()
+        await self.agent.tracker.wait_for_look()
         if self.kubelet.running:
             await self.kubelet.until(self.is_listed, DEADLINE)
 
@@ -217,7 +217,7 @@ async def run_lab(lab: Lab) -> AsyncIterator[Lab]:
     async with asyncio.TaskGroup() as tasks:
         agent = tasks.create_task(lab.agent.run(), name="agent")
         try:
-            await lab.agent.tracker.looked()
+            await lab.agent.tracker.wait_for_look()
             while len(lab.resource_names) < len(lab.configuration.resources):
                 await lab.agent.status.wait_for_change()
             yield lab

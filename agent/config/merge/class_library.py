@@ -13,14 +13,14 @@ from agent.config.toml.document import parse
 from agent.config.toml.file_position import FilePosition
 from agent.config.toml.files import ConfigFiles
 from agent.config.toml.finding import Finding, find_nearest
-from agent.core.struct import Struct, not_compared
+from agent.core.struct import Struct, ignore_in_comparison
 
 NOT_INHERITED = frozenset({"about", "class", "uses", "part"})
 
 _CLASS_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
 
 
-@not_compared("library")
+@ignore_in_comparison("library")
 class MergedEntry(Struct):
     """A class or an entry, merged with all classes that it uses.
 

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from agent.config.toml.finding import Finding, Severity
 from agent.config.toml.positions import Extent, TomlRange, scan
-from agent.core.struct import Struct, not_compared
+from agent.core.struct import Struct, ignore_in_comparison
 
 KeyPath: TypeAlias = Sequence[str | int]  # ("resource", 0, "give", "nodes", "tty", "path"); numbers count from 0
 
@@ -35,7 +35,7 @@ class Span(Struct):
     end_column: int
 
 
-@not_compared("_root", "_line_starts")
+@ignore_in_comparison("_root", "_line_starts")
 class Document(Struct):
     r"""A valid TOML file.
 

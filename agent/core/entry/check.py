@@ -16,7 +16,7 @@ from agent.core.language.logic import THREE_VALUED
 from agent.core.language.safe_text import shorten
 from agent.core.language.template import FactReader, Slot, Template, apply_filters
 from agent.core.language.value import Absent, Scalar, format_scalar
-from agent.core.struct import Struct, not_compared, replace
+from agent.core.struct import Struct, ignore_in_comparison, replace
 
 REASON_LIMIT = 200  # characters of a reason
 _UNKNOWN = "?"  # replaces an absent value
@@ -78,7 +78,7 @@ class UnknownCause(Enum):
     TIMEOUT = "timeout"
 
 
-@not_compared("unknown_cause")
+@ignore_in_comparison("unknown_cause")
 class CheckResult(Struct):
     """The result of a check at one look.
 

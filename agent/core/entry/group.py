@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from agent.core.language.clause import Clause
 from agent.core.language.value import Absent, Scalar, Value, ValueType, make_comparable
-from agent.core.struct import Struct, field, not_compared
+from agent.core.struct import Struct, field, ignore_in_comparison
 
 GroupKey: TypeAlias = tuple[int, Scalar]  # index of the group word, and its value in comparable form
 
@@ -25,7 +25,7 @@ class GroupWord(Struct):
     kind: ValueType
 
 
-@not_compared("digest")
+@ignore_in_comparison("digest")
 class Grouping(Struct):
     """The `group` of an entry.
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from agent.core.language.clause import Clause, Origin
 from agent.core.language.template import FactReader, Slot, Template, has_control
 from agent.core.language.value import Absent
-from agent.core.struct import Struct, not_compared
+from agent.core.struct import Struct, ignore_in_comparison
 
 START_SECONDS = 25.0  # limit of all `prestart` programs together: the kubelet waits 30 s (contract #74)
 
@@ -21,7 +21,7 @@ class Command(NamedTuple):
     optional: bool
 
 
-@not_compared("origin")
+@ignore_in_comparison("origin")
 class Program(Struct):
     """One `prepare.NAME` or `prestart.NAME`. The first item of `run` is an absolute path without words.
 

@@ -15,7 +15,7 @@ from agent.core.language.clause import Clause, Origin
 from agent.core.language.glob import Glob
 from agent.core.language.json_template import JsonTable
 from agent.core.language.template import Template
-from agent.core.struct import Struct, field, not_compared, replace
+from agent.core.struct import Struct, field, ignore_in_comparison, replace
 
 SHARE_MARK = "::"  # between device ID and share number; a cleaned device ID cannot contain it
 NODE_NUMBER = "major_minor"  # of the node that a `to` belongs to, for example 511:3
@@ -26,7 +26,7 @@ SHARE_DIGITS = 6  # digits of the largest share number
 _ANYWHERE = Origin("", 0)
 
 
-@not_compared("origin")
+@ignore_in_comparison("origin")
 class NodeGive(Struct):
     """One `give.nodes.NAME`: device nodes for the container. `permissions` has one or more of r, w, m, in this
     order.
@@ -51,7 +51,7 @@ class NodeGive(Struct):
     given_words: tuple[tuple[str, Template], ...] = ()
 
 
-@not_compared("origin")
+@ignore_in_comparison("origin")
 class MountGive(Struct):
     """One `give.mounts.NAME`: files and directories of the host. `path` can be a glob.
 
@@ -70,7 +70,7 @@ class MountGive(Struct):
     in_spec: bool = False
 
 
-@not_compared("origin")
+@ignore_in_comparison("origin")
 class CdiGive(Struct):
     """One `give.cdi.NAME`: a CDI device by its qualified name.
 
@@ -86,7 +86,7 @@ class CdiGive(Struct):
     condition: Clause | None = None
 
 
-@not_compared("origin")
+@ignore_in_comparison("origin")
 class EnvGive(Struct):
     """One `give.env.KEY` or `give.annotations.KEY`: a variable or an annotation of the container.
 
@@ -111,7 +111,7 @@ class EnvGive(Struct):
         return (self.name, *value, *([] if self.member_key is None else [self.member_key]))
 
 
-@not_compared("origin")
+@ignore_in_comparison("origin")
 class VfioGive(Struct):
     """A use of VFIO by an entry. Its nodes are among `nodes`. The container that has one function of an IOMMU group
     has the whole group.

@@ -12,15 +12,15 @@ from agent.core.grants.grant_words import GrantWords
 
 
 def build_grant(
-    spec: ResourceSpec, ids: Sequence[str], chosen: Sequence[RereadDevice], offered: int, *, resource: str = ""
+    spec: ResourceSpec, ids: Sequence[str], devices: Sequence[RereadDevice], listed_count: int, *, resource: str = ""
 ) -> Grant:
     """The grant for one container.
 
     Args:
         spec: the resource's entry.
         ids: the ids asked for; their order makes no difference.
-        chosen: their host devices, each once, in list order of the resource: the order of everything given.
-        offered: how many ids the resource lists.
+        devices: their host devices, each once, in list order of the resource: the order of everything given.
+        listed_count: how many ids the resource lists.
         resource: its name, where the entry's has words.
 
     Raises:
@@ -29,10 +29,10 @@ def build_grant(
     resource = resource or spec.name
     draft = GrantBuilder(resource)
     counted: dict[str, int] = {}
-    for n, device in enumerate(chosen):
+    for n, device in enumerate(devices):
         entry = device.spec or spec
-        words = GrantWords(resource, device, n, counted, asked=len(ids), offered=offered)
-        draft.add(entry, device, words)
+        words = GrantWords(resource, device, n, counted, requested_count=len(ids), listed_count=listed_count)
+        draft.add_device(entry, device, words)
         for item in entry.cdi:
             draft.add_cdi(item, device, words)
         for annotation in entry.annotations:
@@ -40,17 +40,17 @@ def build_grant(
         if entry.devinfo is not None and spec.slots is None:
             draft.add_devinfo(entry.devinfo, device, words)
         if entry.via:
-            draft.add_own(entry, device.device)
-        counted = words.count_on(counted)
-    return draft.grant(ids)
+            draft.add_generated_cdi(entry, device.device)
+        counted = words.add_counts(counted)
+    return draft.build_grant(ids)
 
 
-def edits_of(entry: ResourceSpec, device: RereadDevice, resource: str) -> Edits:
+def build_spec_edits(entry: ResourceSpec, device: RereadDevice, resource: str) -> Edits:
     """What a CDI spec of our own says of a device.
 
     Raises:
         Refused: as of `allocate`; also if it would say nothing.
     """
     draft = GrantBuilder(resource)
-    draft.add(entry, device, GrantWords(resource, device, 0, {}, asked=1, offered=1), spec=True)
-    return draft.spec(device.device)
+    draft.add_device(entry, device, GrantWords(resource, device, 0, {}, requested_count=1, listed_count=1), spec=True)
+    return draft.build_spec_edits(device.device)

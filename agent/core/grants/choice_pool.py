@@ -7,7 +7,7 @@ from itertools import accumulate
 
 from agent.core.entry.prefer import PreferRule
 from agent.core.entry.resource_spec import ResourceSpec
-from agent.core.grants.preference_costs import shared
+from agent.core.grants.preference_costs import generalize_affinity
 from agent.core.inventory.affinity import Affinity
 from agent.core.inventory.candidate import Candidate
 from agent.core.inventory.device import DeviceList, Health
@@ -23,22 +23,22 @@ class ChoicePool:
 
     def __init__(
         self,
-        snapshot: DeviceList,
+        device_list: DeviceList,
         rules: Sequence[PreferRule] = (),
-        traits: Mapping[str, tuple[Affinity, ...]] | None = None,
+        affinities: Mapping[str, tuple[Affinity, ...]] | None = None,
     ) -> None:
         """`traits`: by the key of each device, one for each of the rules."""
-        self.snapshot = snapshot
+        self.device_list = device_list
         self.rules = tuple(rules)
-        self.traits = [(traits or {}).get(device.key, ()) for device in snapshot.devices]
-        self.poor = [device.health is not Health.HEALTHY for device in snapshot.devices]
-        self.alike = _alike(self.traits, self.poor)
-        self.ids = [id for device in snapshot.devices for id in device.list_ids()]  # noqa: A001  the API's own word
-        self.places = {id: n for n, id in enumerate(self.ids)}  # noqa: A001
-        self.ends = list(accumulate(map(len, snapshot.devices)))
+        self.affinities = [(affinities or {}).get(device.key, ()) for device in device_list.devices]
+        self.unhealthy_flags = [device.health is not Health.HEALTHY for device in device_list.devices]
+        self.kind_numbers = _alike(self.affinities, self.unhealthy_flags)
+        self.ids = [id for device in device_list.devices for id in device.list_ids()]  # noqa: A001  the API's own word
+        self.positions = {id: n for n, id in enumerate(self.ids)}  # noqa: A001
+        self.ends = list(accumulate(map(len, device_list.devices)))
 
 
-def stock_of(
+def build_choice_pool(
     snapshot: DeviceList, spec: ResourceSpec | None, candidates: Mapping[str, Candidate], specs: Sequence[ResourceSpec]
 ) -> ChoicePool:
     """A list with what its devices are preferred by, as the candidates of its resource have it."""
@@ -66,5 +66,5 @@ def _alike(traits: Sequence[tuple[Affinity, ...]], poor: Sequence[bool]) -> list
     two.
     """
     numbers: dict[object, int] = {}
-    keys = ((n if None in own else tuple(map(shared, own)), poor[n]) for n, own in enumerate(traits))
+    keys = ((n if None in own else tuple(map(generalize_affinity, own)), poor[n]) for n, own in enumerate(traits))
     return [numbers.setdefault(key, len(numbers)) for key in keys]

@@ -8,8 +8,8 @@ from operator import add, mul, sub
 
 from agent.core.struct import MutableStruct, Struct
 
-MOST = 12_870  # ways that are all gone through: 8 of 16
-_MOST_TAKEN = 8 * MOST  # devices in all these ways together, which is what going through them costs
+EXACT_LIMIT = 12_870  # ways that are all gone through: 8 of 16
+_MOST_TAKEN = 8 * EXACT_LIMIT  # devices in all these ways together, which is what going through them costs
 _MOST_KINDS = 64  # whose costs by twos are all worked out
 _STEPS = 6_000  # costs that a search without going through all may look at: a few milliseconds
 
@@ -21,15 +21,15 @@ class Costs(Struct):
     by the first's kind; also beside one of its own. Both ways it is the same.
     """
 
-    room: Sequence[int]
-    alone: Sequence[int]
-    beside: Callable[[int], Sequence[int]]
+    capacities: Sequence[int]
+    own_costs: Sequence[int]
+    get_pair_costs: Callable[[int], Sequence[int]]
 
-    def of(self, counts: Sequence[int]) -> int:
+    def compute_total(self, counts: Sequence[int]) -> int:
         """What it costs to take so many of each."""
         taken = [kind for kind, count in enumerate(counts) for _ in range(count)]
-        rows = {kind: self.beside(kind) for kind in set(taken)}
-        total = sum(self.alone[kind] for kind in taken)
+        rows = {kind: self.get_pair_costs(kind) for kind in set(taken)}
+        total = sum(self.own_costs[kind] for kind in taken)
         return total + sum(rows[one][other] for n, one in enumerate(taken) for other in taken[:n])
 
 
@@ -39,25 +39,29 @@ def choose(costs: Costs, size: int) -> list[int]:
     The least there is, and of equals the first in order, wherever the ways are few (`MOST`); else what a search finds
     that begins at many places and takes what costs least next.
     """
-    if not is_exact(costs.room, size):
+    if not is_exact(costs.capacities, size):
         return _search(costs, size)
-    fewer = sum(costs.room) - size
+    fewer = sum(costs.capacities) - size
     if size <= fewer:
         return _least(costs, size)
-    return list(map(sub, costs.room, _least(_left(costs), fewer, leave=True)))
+    return list(map(sub, costs.capacities, _least(_left(costs), fewer, leave=True)))
 
 
-def is_exact(room: Sequence[int], size: int) -> bool:
+def is_exact(capacities: Sequence[int], size: int) -> bool:
     """Whether all ways to take so many are gone through."""
-    fewer = min(size, sum(room) - size)  # leaving so many is as many ways
-    if len(room) > _MOST_KINDS or fewer > _MOST_KINDS:
+    fewer = min(size, sum(capacities) - size)  # leaving so many is as many ways
+    if len(capacities) > _MOST_KINDS or fewer > _MOST_KINDS:
         return False
-    kinds = sum(map(bool, room))
-    if fewer <= kinds and comb(kinds, fewer) > MOST:  # those of one of a kind alone
+    kinds = sum(map(bool, capacities))
+    if fewer <= kinds and comb(kinds, fewer) > EXACT_LIMIT:  # those of one of a kind alone
         return False
-    half = len(room) // 2
-    parts = (_ways(room, fewer)[fewer], sum(_ways(room[:half], fewer)), sum(_ways(room[half:], fewer)))
-    return max(parts) <= MOST and max(parts) * fewer <= _MOST_TAKEN
+    half = len(capacities) // 2
+    parts = (
+        _ways(capacities, fewer)[fewer],
+        sum(_ways(capacities[:half], fewer)),
+        sum(_ways(capacities[half:], fewer)),
+    )
+    return max(parts) <= EXACT_LIMIT and max(parts) * fewer <= _MOST_TAKEN
 
 
 def _ways(room: Sequence[int], size: int) -> list[int]:
@@ -70,26 +74,26 @@ def _ways(room: Sequence[int], size: int) -> list[int]:
 
 def _left(costs: Costs) -> Costs:
     """What the others cost less by each that is left; two that are left were counted twice."""
-    rows = [costs.beside(kind) for kind in range(len(costs.room))]
+    rows = [costs.get_pair_costs(kind) for kind in range(len(costs.capacities))]
     alone = [
-        row[kind] - costs.alone[kind] - sum(map(mul, costs.room, row)) if costs.room[kind] else 0
+        row[kind] - costs.own_costs[kind] - sum(map(mul, costs.capacities, row)) if costs.capacities[kind] else 0
         for kind, row in enumerate(rows)
     ]
-    return Costs(costs.room, alone, rows.__getitem__)
+    return Costs(costs.capacities, alone, rows.__getitem__)
 
 
 def _least(costs: Costs, size: int, *, leave: bool = False) -> list[int]:
     """All ways gone through, each as one of the first kinds with one of the others. Of equals it is much of the first
     kinds; little, if these are to be left.
     """
-    count = len(costs.room)
-    base = min(size, max(costs.room, default=0)) + 1
+    count = len(costs.capacities)
+    base = min(size, max(costs.capacities, default=0)) + 1
     scale = base**count  # the least digits say the order: much of the first kinds goes before
     sign = 1 if leave else -1
-    alone = [cost * scale + sign * base ** (count - 1 - kind) for kind, cost in enumerate(costs.alone)]
-    rows = [[cost * scale for cost in costs.beside(kind)] for kind in range(count)]
-    lefts = _ways_of(range(count // 2), costs.room, alone, rows, size)
-    rights = _ways_of(range(count // 2, count), costs.room, alone, rows, size)
+    alone = [cost * scale + sign * base ** (count - 1 - kind) for kind, cost in enumerate(costs.own_costs)]
+    rows = [[cost * scale for cost in costs.get_pair_costs(kind)] for kind in range(count)]
+    lefts = _ways_of(range(count // 2), costs.capacities, alone, rows, size)
+    rights = _ways_of(range(count // 2, count), costs.capacities, alone, rows, size)
     best: int | None = None
     picked: tuple[int, ...] = ()
     for number, right in enumerate(rights):
@@ -138,10 +142,10 @@ def _search(costs: Costs, size: int) -> list[int]:
 
     def beside(kind: int) -> Sequence[int]:
         if kind not in known:
-            known[kind] = costs.beside(kind)
+            known[kind] = costs.get_pair_costs(kind)
         return known[kind]
 
-    order = sorted((kind for kind, room in enumerate(costs.room) if room), key=lambda kind: costs.alone[kind])
+    order = sorted((kind for kind, room in enumerate(costs.capacities) if room), key=lambda kind: costs.own_costs[kind])
     beginnings = 1 if size == 1 else max(1, _STEPS // (len(order) * size))
     found = [_next_best(costs, size, begin, beside) for begin in order[:beginnings]]
     least = min(found, key=lambda one: one.cost)
@@ -170,11 +174,11 @@ class _Taken(MutableStruct):
 
 def _next_best(costs: Costs, size: int, begin: int, beside: Callable[[int], Sequence[int]]) -> _Taken:
     """One of `begin`, then always what costs least beside those taken; the rest in order where that takes too long."""
-    taken = _Taken([0] * len(costs.room), 0, list(costs.alone))
-    there = [kind for kind, room in enumerate(costs.room) if room]
+    taken = _Taken([0] * len(costs.capacities), 0, list(costs.own_costs))
+    there = [kind for kind, room in enumerate(costs.capacities) if room]
     for n in range(size):
         if n * len(there) > _STEPS:
-            for kind in _in_order(costs.room, taken.counts, size - n):
+            for kind in _in_order(costs.capacities, taken.counts, size - n):
                 taken.counts[kind] += 1
             break
         kind = begin if n == 0 else min(there, key=taken.more.__getitem__)
@@ -183,7 +187,7 @@ def _next_best(costs: Costs, size: int, begin: int, beside: Callable[[int], Sequ
             taken.counts[kind] += 1
             break
         taken.take(kind, beside(kind))
-        if taken.counts[kind] == costs.room[kind]:
+        if taken.counts[kind] == costs.capacities[kind]:
             there.remove(kind)
     return taken
 
@@ -194,7 +198,7 @@ def _exchanged(taken: _Taken, costs: Costs, beside: Callable[[int], Sequence[int
     rounds = _STEPS // (len(counts) * max(1, sum(counts))) // 4
     if not rounds:
         return counts
-    taken = _Taken([0] * len(counts), 0, list(costs.alone))
+    taken = _Taken([0] * len(counts), 0, list(costs.own_costs))
     for kind, count in enumerate(counts):
         for _ in range(count):
             taken.take(kind, beside(kind))
@@ -203,7 +207,7 @@ def _exchanged(taken: _Taken, costs: Costs, beside: Callable[[int], Sequence[int
         before = taken.cost
         for kind in [kind for kind in kinds if taken.counts[kind]]:
             taken.leave(kind, beside(kind))
-            free = (other for other in kinds if taken.counts[other] < costs.room[other])
+            free = (other for other in kinds if taken.counts[other] < costs.capacities[other])
             better = min(free, key=taken.more.__getitem__)
             if taken.more[better] >= taken.more[kind]:
                 better = kind

@@ -10,7 +10,9 @@ from agent.core.entry.generated_cdi import Edits
 from agent.core.grants.grant import GrantedMount, GrantedNode
 
 
-def edits(nodes: Iterable[GrantedNode], mounts: Iterable[GrantedMount], env: Mapping[str, str]) -> Edits:
+def build_container_edits(
+    nodes: Iterable[GrantedNode], mounts: Iterable[GrantedMount], env: Mapping[str, str]
+) -> Edits:
     """Those of nodes, mounts and variables; what is empty is left out.
 
     Type and number of a node are not said: the runtime takes them from the node as it is when a container begins, and
@@ -31,7 +33,7 @@ def edits(nodes: Iterable[GrantedNode], mounts: Iterable[GrantedMount], env: Map
     return {section: items for section, items in every.items() if items}
 
 
-def is_text(said: Edits) -> bool:
+def is_unicode(said: Edits) -> bool:
     """Whether all of it is Unicode: a path need not be."""
     try:
         json.dumps(said, ensure_ascii=False).encode()

@@ -39,20 +39,20 @@ class ContainerPaths:
         return ""
 
 
-def node_place(to: str, path: str) -> str:
+def make_container_path(to: str, path: str) -> str:
     """Where a node comes out: below `to`, under its own name, if that ends in a slash."""
     return to + path.rpartition("/")[2] if to.endswith("/") else to
 
 
-def mount_places(give: MountGive, places: Iterable[tuple[str, ...] | Absent], fit: MatchedPath) -> Iterator[str]:
+def list_mount_paths(give: MountGive, places: Iterable[tuple[str, ...] | Absent], fit: MatchedPath) -> Iterator[str]:
     """Where a mount comes out."""
     if not give.container_paths:
         yield fit.path
     for paths in places:
-        yield from () if isinstance(paths, Absent) else (node_place(path, fit.path) for path in paths)
+        yield from () if isinstance(paths, Absent) else (make_container_path(path, fit.path) for path in paths)
 
 
-def nowhere(to: tuple[str, ...] | Absent) -> str:
+def format_path_error(to: tuple[str, ...] | Absent) -> str:
     """Why something has no place in the container."""
     return f"no place in the container: {to.reason if isinstance(to, Absent) else f'its `to` is {len(to)} paths'}"
 

@@ -53,10 +53,10 @@ class EnvValues:
         return f"{name} would be both {' and '.join([*values][:2])}" if join is None and len(values) > 1 else ""
 
 
-def said_of(give: EnvGive, words: GrantWords) -> Iterator[EnvValue]:
+def list_env_values(give: EnvGive, words: GrantWords) -> Iterator[EnvValue]:
     """What one line says of a device, for each element of its list word; what has an absent word is left out."""
     if isinstance(give.value, Template):
-        for _, fact in words.elements(give.value):
+        for _, fact in words.list_elements(give.value):
             yield from _filled(give, fact, give.value.write(fact))
     elif value := give.value.write(words):
         yield from _filled(give, words, value)

@@ -30,7 +30,7 @@ class ExclusiveGrants:
         self._grants: dict[str, _Grant] = {}
         self._by_key: dict[str, dict[str, None]] = {}  # the names of grants, by all keys that they are known by
 
-    def holder(self, devices: Iterable[Device], ids: Collection[str], held: Container[str]) -> str:
+    def find_holder(self, devices: Iterable[Device], ids: Collection[str], held: Container[str]) -> str:
         """Who has what one of these devices cannot be had beside; empty if nobody has.
 
         Args:
@@ -47,7 +47,7 @@ class ExclusiveGrants:
                     return name
         return ""
 
-    def grant(self, resource: str, devices: Iterable[Device], ids: Iterable[str]) -> None:
+    def add_grant(self, resource: str, devices: Iterable[Device], ids: Iterable[str]) -> None:
         """Remember a grant."""
         granted = frozenset(ids)
         for device in devices:
@@ -73,7 +73,9 @@ class ExclusiveGrants:
                 del self._by_key[key]
 
 
-def holder_of(device: Device, ids: Collection[str], listed: Iterable[tuple[str, Device]], held: Container[str]) -> str:
+def find_listed_holder(
+    device: Device, ids: Collection[str], listed: Iterable[tuple[str, Device]], held: Container[str]
+) -> str:
     """Return the listed device that pods may hold and that this one cannot be had beside; empty if there is none.
 
     Args:

@@ -54,7 +54,7 @@ class GrantRefusedError(Exception):
         self.text = shorten(escape(text), REFUSAL_LIMIT)
         super().__init__(self.text)
 
-    def explained(self, resource: str) -> GrantRefusedError:
+    def add_next_step(self, resource: str) -> GrantRefusedError:
         """The same, with what to type on the node: of the device that it is about, else of the resource.
 
         A reason is whole before it says that as well; only one that is cut anyhow gives way to it. One that has a step
@@ -114,8 +114,8 @@ class RereadMember(NamedTuple):
     """
 
     facts: Mapping[str, Value | Absent]
-    matched: bool
-    things: Mapping[str, tuple[FactCopy, ...] | Absent] = MappingProxyType({})
+    is_match: bool
+    related_facts: Mapping[str, tuple[FactCopy, ...] | Absent] = MappingProxyType({})
 
 
 class RereadDevice(Struct):
@@ -138,11 +138,11 @@ class RereadDevice(Struct):
     shares: tuple[int, ...]
     facts: Mapping[str, Value | Absent]
     nodes: Mapping[str, DeviceNode | Absent]
-    same: bool = True
+    is_same_hardware: bool = True
     mounts: Mapping[str, tuple[MatchedPath, ...] | Absent] = field(default_factory=dict)
     cdi: Mapping[str, str | Absent] = field(default_factory=dict)
-    each: tuple[RereadMember, ...] = ()
+    members: tuple[RereadMember, ...] = ()
     spec: ResourceSpec | None = None
-    things: Mapping[str, tuple[FactCopy, ...] | Absent] = field(default_factory=dict)
-    unfit: str = ""
+    related_facts: Mapping[str, tuple[FactCopy, ...] | Absent] = field(default_factory=dict)
+    unhealthy_reason: str = ""
     host: HostDevice | None = None

@@ -10,11 +10,11 @@ from agent.core.entry.generated_cdi import Edits, make_device_name
 from agent.core.entry.give_conditions import decide_condition
 from agent.core.entry.resource_spec import NODE_NUMBER, CdiGive, EnvGive, MountGive, NodeGive, ResourceSpec
 from agent.core.grants.annotation import is_annotation_key
-from agent.core.grants.container_edits import edits, is_text
-from agent.core.grants.container_paths import ContainerPaths, mount_places, node_place, nowhere
-from agent.core.grants.env_values import EnvValue, EnvValues, said_of
+from agent.core.grants.container_edits import build_container_edits, is_unicode
+from agent.core.grants.container_paths import ContainerPaths, format_path_error, list_mount_paths, make_container_path
+from agent.core.grants.env_values import EnvValue, EnvValues, list_env_values
 from agent.core.grants.grant import Grant, GrantedMount, GrantedNode, GrantRefusedError, RefusalCause, RereadDevice
-from agent.core.grants.grant_words import GrantWords, overlaid
+from agent.core.grants.grant_words import GrantWords, overlay_words
 from agent.core.inventory.device import Device, DeviceNode, MatchedPath
 from agent.core.language.clause import Clause
 from agent.core.language.json_template import JsonTable
@@ -35,7 +35,7 @@ class GrantBuilder:
         self._in_spec: dict[str, str] = {}  # what a spec of our own says, by where it comes out in the container
         self._besides: set[str] = set()
 
-    def grant(self, ids: Sequence[str]) -> Grant:
+    def build_grant(self, ids: Sequence[str]) -> Grant:
         """What it has become."""
         annotations = {**self._annotations.texts}
         if told := self._cdi["annotation"]:
@@ -51,24 +51,24 @@ class GrantBuilder:
             devinfo=tuple(self._devinfo),
         )
 
-    def spec(self, device: Device) -> Edits:
+    def build_spec_edits(self, device: Device) -> Edits:
         """What it has become, as a CDI spec has it."""
-        said = edits(self._places.nodes.values(), self._places.mounts.values(), self._env.texts)
-        if not is_text(said):
+        said = build_container_edits(self._places.nodes.values(), self._places.mounts.values(), self._env.texts)
+        if not is_unicode(said):
             raise self._conflict("a path or text of it is not UTF-8, and cannot be in a CDI spec", device)
         if not said:
             raise self._missing(RefusalCause.CDI_MISSING, device, "there is nothing that its CDI spec could say")
         return said
 
-    def add(self, entry: ResourceSpec, device: RereadDevice, words: GrantWords, *, spec: bool = False) -> None:
+    def add_device(self, entry: ResourceSpec, device: RereadDevice, words: GrantWords, *, spec: bool = False) -> None:
         """Put in the nodes, mounts and variables of a device; of a spec of our own alone if `spec` says so."""
         for node in entry.nodes:
             if node.in_spec or not spec:
                 self.add_nodes(node, device, words)
-        if not device.same:
-            raise self.missing(device.device, "other hardware is in its place now")
-        if device.unfit:
-            raise self.missing(device.device, device.unfit)
+        if not device.is_same_hardware:
+            raise self.make_missing_node_error(device.device, "other hardware is in its place now")
+        if device.unhealthy_reason:
+            raise self.make_missing_node_error(device.device, device.unhealthy_reason)
         for mount in entry.mounts:
             if mount.in_spec or not spec:
                 self.add_mounts(mount, device, words)
@@ -76,7 +76,7 @@ class GrantBuilder:
             if variable.in_spec or not spec:
                 self.add_variable(variable, device.device, words)
 
-    def add_own(self, entry: ResourceSpec, device: Device) -> None:
+    def add_generated_cdi(self, entry: ResourceSpec, device: Device) -> None:
         """Put in the device of our own spec."""
         self._cdi["annotation" if entry.via == "cdi-annotation" else "field"][
             make_device_name(self._resource, device.id)
@@ -100,33 +100,35 @@ class GrantBuilder:
         """Put in what one `give.nodes` line gives of a device."""
         given: list[tuple[int, str]] = []
         many = len(give.container_paths) > 1
-        for member, matched in words.members(each=give.per_member):
+        for member, matched in words.list_members(per_member=give.per_member):
             many |= member is not words
             if not self._is_given(give.condition, chosen.device, member):
                 continue
-            for n, fact in member.elements(give.path):
+            for n, fact in member.list_elements(give.path):
                 many |= fact is not member
                 optional = give.optional or not matched
                 node = self._node(give, chosen, fact, element=fact is not member, optional=optional)
                 if node is None:
                     continue
-                numbered = overlaid(fact, {NODE_NUMBER: f"{node[1].major}:{node[1].minor}"})
+                numbered = overlay_words(fact, {NODE_NUMBER: f"{node[1].major}:{node[1].minor}"})
                 paths = [to.write_paths(numbered) for to in give.container_paths]
                 places = [path[0] for path in paths if not isinstance(path, Absent) and len(path) == 1]
                 if not places and not optional:
-                    raise self.missing(chosen.device, f"node {give.name}: {nowhere(paths[0])}")
+                    raise self.make_missing_node_error(
+                        chosen.device, f"node {give.name}: {format_path_error(paths[0])}"
+                    )
                 given += [(n, self._add_node(place, give, node)) for place in places]
-        words.give(give.name, tuple(dict.fromkeys(given)), many=many)
+        words.set_given_paths(give.name, tuple(dict.fromkeys(given)), is_list=many)
         for name, text in give.given_words if given else ():
             said = text.write(words)
-            words.give(name, () if isinstance(said, Absent) else ((words.number, said),), many=False)
+            words.set_given_paths(name, () if isinstance(said, Absent) else ((words.number, said),), is_list=False)
 
     def add_mounts(self, give: MountGive, chosen: RereadDevice, words: GrantWords) -> None:
         """Put in what one `give.mounts` line gives of a device."""
-        for member, matched in words.members(each=give.per_member):
+        for member, matched in words.list_members(per_member=give.per_member):
             if not self._is_given(give.condition, chosen.device, member):
                 continue
-            for _, fact in member.elements(give.path):
+            for _, fact in member.list_elements(give.path):
                 written = give.path.write_paths(fact, glob=True)
                 name = f"mount {give.name}" if isinstance(written, Absent) else written[0]
                 there = written if isinstance(written, Absent) else chosen.mounts.get(name, Absent("was not looked at"))
@@ -137,10 +139,10 @@ class GrantBuilder:
                 places = [to.write_paths(fact) for to in give.container_paths]
                 if places and not give.optional and matched and all(isinstance(place, Absent) for place in places):
                     raise self._missing(
-                        RefusalCause.MOUNT_MISSING, chosen.device, f"mount {give.name}: {nowhere(places[0])}"
+                        RefusalCause.MOUNT_MISSING, chosen.device, f"mount {give.name}: {format_path_error(places[0])}"
                     )
                 for fit in there:
-                    for container in mount_places(give, places, fit):
+                    for container in list_mount_paths(give, places, fit):
                         self._add_mount(fit, give, container)
 
     def add_cdi(self, give: CdiGive, chosen: RereadDevice, words: GrantWords) -> None:
@@ -180,7 +182,7 @@ class GrantBuilder:
         self._devinfo += (DevInfo(id, make_file_name(self._resource, id), text) for id in ids if text)  # noqa: A001
 
     def _said(self, give: EnvGive, device: Device, words: GrantWords) -> tuple[EnvValue, ...]:
-        return tuple(said_of(give, words)) if self._is_given(give.condition, device, words) else ()
+        return tuple(list_env_values(give, words)) if self._is_given(give.condition, device, words) else ()
 
     def _say(self, sayings: EnvValues, said: EnvValue, device: Device) -> None:
         if has_control(said.value) or has_control(said.member or ""):
@@ -214,7 +216,7 @@ class GrantBuilder:
             node = found
         if optional:
             return None
-        raise self.missing(chosen.device, f"{path}: {node.reason}")
+        raise self.make_missing_node_error(chosen.device, f"{path}: {node.reason}")
 
     def _check(self, path: str, node: DeviceNode, device: Device, *, known: bool) -> None:
         """What stands at the path has to be what was listed: a name may have gone to another device meanwhile.
@@ -223,13 +225,17 @@ class GrantBuilder:
         """
         listed = next((other for other in device.nodes if other.path == node.path), None)
         if listed is None and known:
-            raise self.missing(device, f"{path} is {node.path} {_numbered(node)} now, which was not listed")
+            raise self.make_missing_node_error(
+                device, f"{path} is {node.path} {_numbered(node)} now, which was not listed"
+            )
         if listed is not None and listed != node:
-            raise self.missing(device, f"{path} is {_numbered(node)} now, was listed as {_numbered(listed)}")
+            raise self.make_missing_node_error(
+                device, f"{path} is {_numbered(node)} now, was listed as {_numbered(listed)}"
+            )
 
     def _add_node(self, to: str, give: NodeGive, found: tuple[str, DeviceNode]) -> str:
         path, node = found
-        container = node_place(to, path)
+        container = make_container_path(to, path)
         if conflict := self._places.add_node(GrantedNode(node.path, container, give.permissions, node)):
             raise self._conflict(conflict)
         self._comes_out(f"node {container}", "", in_spec=give.in_spec)
@@ -240,7 +246,7 @@ class GrantBuilder:
             raise self._conflict(conflict)
         self._comes_out(f"mount {container}", "", in_spec=give.in_spec)
 
-    def missing(self, device: Device, reason: str) -> GrantRefusedError:
+    def make_missing_node_error(self, device: Device, reason: str) -> GrantRefusedError:
         """That a node is not there, or not the one that was listed."""
         return self._missing(RefusalCause.NODE_MISSING, device, reason)
 

@@ -22,25 +22,32 @@ class GrantWords:
     """
 
     def __init__(
-        self, resource: str, chosen: RereadDevice, n: int, counted: Mapping[str, int], *, asked: int, offered: int
+        self,
+        resource: str,
+        device: RereadDevice,
+        number: int,
+        element_counts: Mapping[str, int],
+        *,
+        requested_count: int,
+        listed_count: int,
     ) -> None:
-        shares = chosen.device.shares or 1
-        self._facts = chosen.facts
-        self._things = chosen.things
-        self._each = chosen.each
-        self._counted: Mapping[str, int] = dict(counted)
+        shares = device.device.shares or 1
+        self._facts = device.facts
+        self._things = device.related_facts
+        self._each = device.members
+        self._counted: Mapping[str, int] = dict(element_counts)
         self._counter = ""
         self._numbers: dict[str, tuple[int, ...]] = {}
-        self.number = n
+        self.number = number
         self._own: dict[str, Value | Absent] = {
             "resource": resource,
-            "id": chosen.device.id,
-            "n": n,
-            "asked": asked,
-            "offered": offered,
-            "all_given": asked == offered,
+            "id": device.device.id,
+            "n": number,
+            "asked": requested_count,
+            "offered": listed_count,
+            "all_given": requested_count == listed_count,
             "shares": shares,
-            "share": chosen.shares[0] if chosen.shares else 0,
+            "share": device.shares[0] if device.shares else 0,
             "share_percent": 100 // shares,
         }
 
@@ -55,7 +62,7 @@ class GrantWords:
         """What is known of each thing that a word leads to, as far as a clause asks for it."""
         return self._things.get(word, Absent("was not read"))
 
-    def elements(self, text: Template) -> Iterator[tuple[int, FactReader]]:
+    def list_elements(self, text: Template) -> Iterator[tuple[int, FactReader]]:
         """The words for each element of the text's list word, with that element in its place; else themselves."""
         for slot in text.slots:
             value = self(slot.word)
@@ -63,29 +70,29 @@ class GrantWords:
                 first = self._counted.get(f"{self._counter}{slot.word}", 0)
                 numbers = self._numbers.get(slot.word, range(first, first + len(value)))
                 for n, item in zip(numbers, value, strict=True):
-                    yield n, overlaid(self, {slot.word: item, "n": n})
+                    yield n, overlay_words(self, {slot.word: item, "n": n})
                 return
         yield self.number, self
 
-    def members(self, *, each: bool) -> Iterator[tuple[GrantWords, bool]]:
+    def list_members(self, *, per_member: bool) -> Iterator[tuple[GrantWords, bool]]:
         """The words by each host device, if `each` gives its own and several are the device, and whether that matched.
 
         Else themselves.
         """
-        if not each or not self._each:
+        if not per_member or not self._each:
             yield self, True
             return
         counted = dict(self._counted)
         for one in self._each:
-            yield copy.copy(self).become(one, counted), one.matched
+            yield copy.copy(self).use_member(one, counted), one.is_match
             counted = _counted_on(counted, one.facts, _EACH)
 
-    def become(self, one: RereadMember, counted: Mapping[str, int]) -> GrantWords:
+    def use_member(self, one: RereadMember, counted: Mapping[str, int]) -> GrantWords:
         """These words, those of one of several host devices now."""
-        self._facts, self._things, self._counted, self._counter = one.facts, one.things, counted, _EACH
+        self._facts, self._things, self._counted, self._counter = one.facts, one.related_facts, counted, _EACH
         return self
 
-    def give(self, name: str, paths: Sequence[tuple[int, str]], *, many: bool) -> None:
+    def set_given_paths(self, name: str, paths: Sequence[tuple[int, str]], *, is_list: bool) -> None:
         """Remember where a node came out: `given.NAME`, a list where several can. The first of a name that is given
         is meant, of those that are given on a condition.
         """
@@ -93,13 +100,13 @@ class GrantWords:
         earlier = self._own.get(word, ())
         if earlier != () and not isinstance(earlier, Absent):
             return
-        if many:
+        if is_list:
             self._own[word] = tuple(path for _, path in paths)
             self._numbers[word] = tuple(n for n, _ in paths)
         else:
             self._own[word] = paths[0][1] if paths else Absent("nothing was given")
 
-    def count_on(self, counted: Mapping[str, int]) -> dict[str, int]:
+    def add_counts(self, counted: Mapping[str, int]) -> dict[str, int]:
         """The count with this device's list words."""
         more = _counted_on(counted, self._facts, "")
         for one in self._each:
@@ -115,6 +122,6 @@ def _counted_on(counted: Mapping[str, int], facts: Mapping[str, Value | Absent],
     return more
 
 
-def overlaid(fact: FactReader, own: Mapping[str, Scalar]) -> FactReader:
+def overlay_words(fact: FactReader, own: Mapping[str, Scalar]) -> FactReader:
     """The same, but for these words."""
     return lambda word: own[word] if word in own else fact(word)

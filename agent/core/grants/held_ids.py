@@ -51,11 +51,11 @@ class HeldIdHistory(Struct):
     def __contains__(self, id: object) -> bool:  # noqa: A002  the API's own word
         return id in self.unnamed_since
 
-    def granted(self, at: Mapping[str, float]) -> HeldIdHistory:
+    def add_grants(self, at: Mapping[str, float]) -> HeldIdHistory:
         """After grants of these ids, each at its time."""
         return HeldIdHistory({**self.unnamed_since, **dict.fromkeys(at)}, {**self.granted_at, **at})
 
-    def answered(self, named: frozenset[str], now: float) -> HeldIdHistory:
+    def apply_answer(self, named: frozenset[str], now: float) -> HeldIdHistory:
         """After an answer of PodResources that names these ids (of ours)."""
         unnamed: dict[str, float | None] = dict.fromkeys(named)
         for id, since in self.unnamed_since.items():  # noqa: A001  the API's own word
@@ -71,6 +71,6 @@ class HeldIdHistory(Struct):
         return HeldIdHistory(unnamed, {id: at for id, at in self.granted_at.items() if id in unnamed})  # noqa: A001
 
 
-def remembered(ids: Iterable[str]) -> HeldIdHistory:
+def restore_held_ids(ids: Iterable[str]) -> HeldIdHistory:
     """What an earlier life of the agent knew to be held."""
     return HeldIdHistory(dict.fromkeys(ids))

@@ -16,7 +16,7 @@ class Excess(NamedTuple):
     device: str = ""
 
 
-def exceeded(limit: Limit, asked: Mapping[Device, Sequence[int]], count: int) -> Excess | None:
+def find_excess(limit: Limit, asked: Mapping[Device, Sequence[int]], count: int) -> Excess | None:
     """Return why so many ids, shares of these devices, are too much for one container; None if they are not."""
     if limit.per_container is not None and count > limit.per_container:
         return Excess(f"a container may have {limit.per_container} of these at most (limit.per_container), not {count}")

@@ -9,7 +9,11 @@ from agent.core.inventory.device import Device, DeviceList, Health, make_list_so
 
 
 def parse_ids(
-    snapshot: DeviceList, ids: Sequence[str], *, healthy: bool = True, since: Callable[[str, str], str] = lambda *_: ""
+    snapshot: DeviceList,
+    ids: Sequence[str],
+    *,
+    healthy: bool = True,
+    format_since: Callable[[str, str], str] = lambda *_: "",
 ) -> Mapping[Device, tuple[int, ...]]:
     """The devices that ids mean with the shares asked of each, in list order; the order of `ids` makes no difference.
 
@@ -29,7 +33,7 @@ def parse_ids(
             )
         device, share = found
         if healthy and device.health is not Health.HEALTHY:
-            begun = since(snapshot.resource, device.id)
+            begun = format_since(snapshot.resource, device.id)
             said = f"{snapshot.resource} {device.id}: Unhealthy{begun}: {device.reason}"
             raise GrantRefusedError(RefusalCause.UNHEALTHY, said, device=device.id)
         shares.setdefault(device, []).extend(() if share is None else (share,))

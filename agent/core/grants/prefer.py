@@ -15,7 +15,7 @@ from agent.core.inventory.device import DeviceList, ShareBase, split_share
 from agent.core.language.value import make_sort_key
 
 NO_LIMIT = Limit()
-NOTHING = ChoicePool(DeviceList(""))
+EMPTY_POOL = ChoicePool(DeviceList(""))
 
 
 def prefer(
@@ -23,7 +23,7 @@ def prefer(
     must_include: Iterable[str],
     size: int,
     limit: Limit = NO_LIMIT,
-    stock: ChoicePool = NOTHING,
+    pool: ChoicePool = EMPTY_POOL,
 ) -> tuple[str, ...]:
     """`size` ids, in list order: all that must be included, then what the rules prefer beside those, within the
     limit. Where rules say nothing, the first in list order.
@@ -36,9 +36,9 @@ def prefer(
         return ()
     if limit.per_container is not None and size > limit.per_container:
         return ()
-    names, place_of = _named(offered, stock)
+    names, place_of = _named(offered, pool)
     taken = set(map(place_of.__getitem__, forced))
-    shelves = _shelves(sorted(map(place_of.__getitem__, offered)), taken, names, stock)
+    shelves = _shelves(sorted(map(place_of.__getitem__, offered)), taken, names, pool)
     room = [len(shelf.free) for shelf in shelves]
     if limit.distinct:
         if any(shelf.forced > 1 for shelf in shelves):
@@ -48,7 +48,7 @@ def prefer(
     if sum(room) < wanted:
         return ()
     if wanted:
-        counts = room if sum(room) == wanted else _counts(shelves, room, wanted, size, stock)
+        counts = room if sum(room) == wanted else _counts(shelves, room, wanted, size, pool)
         taken.update(*(shelf.free[:count] for shelf, count in zip(shelves, counts, strict=True)))
     return tuple(map(names.__getitem__, sorted(taken)))
 
@@ -68,10 +68,10 @@ class _Shelf(NamedTuple):
 
 def _named(offered: set[str], stock: ChoicePool) -> tuple[Sequence[str], Mapping[str, int]]:
     """All names with their places: those of the list, and behind them those that it does not have by now."""
-    if offered <= stock.places.keys():
-        return stock.ids, stock.places
+    if offered <= stock.positions.keys():
+        return stock.ids, stock.positions
     others = sorted(
-        offered - stock.places.keys(), key=lambda name: (make_sort_key(split_share(name)[0][0]), make_sort_key(name))
+        offered - stock.positions.keys(), key=lambda name: (make_sort_key(split_share(name)[0][0]), make_sort_key(name))
     )
     names = [*stock.ids, *others]
     return names, {name: place for place, name in enumerate(names)}
@@ -87,7 +87,7 @@ def _shelves(places: Sequence[int], taken: set[int], names: Sequence[str], stock
             break
         number = first if single else bisect_right(stock.ends, first)
         behind = begin + 1 if single else bisect_left(places, stock.ends[number], begin)
-        found.append(_shelf(number, places[begin:behind], taken, stock.alike[number]))
+        found.append(_shelf(number, places[begin:behind], taken, stock.kind_numbers[number]))
         begin = behind
     unlisted: dict[ShareBase, list[int]] = {}
     for place in places[begin:]:
@@ -117,13 +117,15 @@ def _counts(shelves: Sequence[_Shelf], room: Sequence[int], wanted: int, size: i
             forced[kind] = there
         device = shelves[group[0]].number
         if device is None:
-            kinds.append(EqualDevices((), free, offered + there, poor=True))
+            kinds.append(EqualDevices((), free, offered + there, is_unhealthy=True))
         else:
-            kinds.append(EqualDevices(stock.traits[device], free, offered + there, stock.poor[device]))
+            kinds.append(EqualDevices(stock.affinities[device], free, offered + there, stock.unhealthy_flags[device]))
     weights = PreferenceCosts(stock.rules, kinds, size)
-    alone = list(map(add, weights.alone, weights.beside_all(forced))) if forced else weights.alone
+    alone = list(map(add, weights.own_costs, weights.compute_group_costs(forced))) if forced else weights.own_costs
     counts = [0] * len(shelves)
-    for kind, number in enumerate(choose(Costs([kind.room for kind in kinds], alone, weights.beside), wanted)):
+    for kind, number in enumerate(
+        choose(Costs([kind.capacity for kind in kinds], alone, weights.compute_pair_costs), wanted)
+    ):
         left = number
         for n in groups[kind] if left else ():
             counts[n] = min(left, room[n])

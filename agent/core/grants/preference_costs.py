@@ -27,10 +27,10 @@ class EqualDevices(NamedTuple):
     them and how many are offered. poor: what is offered is not known to be Healthy, and is taken last.
     """
 
-    traits: tuple[Affinity, ...]
-    room: int
-    offered: int
-    poor: bool = False
+    affinities: tuple[Affinity, ...]
+    capacity: int
+    offered_count: int
+    is_unhealthy: bool = False
 
 
 class PreferenceCosts:
@@ -40,19 +40,19 @@ class PreferenceCosts:
         """`size`: how many are taken at most, for one level to stand above all sums of the next."""
         levels = [level for level in _levels(rules, kinds) if level.tells]
         scale = 1
-        self.alone = [0] * len(kinds)
+        self.own_costs = [0] * len(kinds)
         self._levels: list[tuple[int, _Level]] = []
         for level in reversed(levels):
             self._levels.append((scale, level))
-            self.alone = [cost + scale * each for cost, each in zip(self.alone, level.alone, strict=True)]
+            self.own_costs = [cost + scale * each for cost, each in zip(self.own_costs, level.alone, strict=True)]
             scale *= 1 + size * level.spread + size * size * level.far
         self._count = len(kinds)
 
-    def beside(self, kind: int) -> list[int]:
+    def compute_pair_costs(self, kind: int) -> list[int]:
         """What one of that kind costs beside one of each."""
-        return self.beside_all({kind: 1})
+        return self.compute_group_costs({kind: 1})
 
-    def beside_all(self, taken: Mapping[int, int]) -> list[int]:
+    def compute_group_costs(self, taken: Mapping[int, int]) -> list[int]:
         """What one of each costs beside so many of some kinds."""
         row = [0] * self._count
         for scale, level in self._levels:
@@ -146,7 +146,9 @@ class _Apart(_Level):
             for other in self._complexes.of[seat.path[:1]] if seat.path else ():
                 if other != kind:
                     beside = self._seats[other]
-                    row[other] += scale * count * (apart(seat, beside) - _of_nodes(seat.numa, beside.numa))
+                    row[other] += (
+                        scale * count * (compute_pcie_distance(seat, beside) - _of_nodes(seat.numa, beside.numa))
+                    )
 
 
 class _Linked(_Level):
@@ -174,7 +176,7 @@ class _Linked(_Level):
             row[:] = [cost + times * (each - self._least) for cost, each in zip(row, costs, strict=True)]
 
 
-def shared(trait: Affinity) -> Affinity:
+def generalize_affinity(trait: Affinity) -> Affinity:
     """What of a trait is the same for all that no rule tells apart: functions behind one bridge sit in one place."""
     if not isinstance(trait, PciePath) or len(trait.path) < 2:
         return trait
@@ -182,7 +184,7 @@ def shared(trait: Affinity) -> Affinity:
     return PciePath((*above, own.rpartition(".")[0] if _is_complex(above[-1]) else ""), trait.numa)
 
 
-def apart(one: PciePath, other: PciePath) -> int:
+def compute_pcie_distance(one: PciePath, other: PciePath) -> int:
     """How far two devices are from each other on PCI Express."""
     if one == other and one.path:
         return SAME_BOARD
@@ -218,11 +220,11 @@ def _is_complex(step: str) -> bool:
 
 
 def _levels(rules: Sequence[PreferRule], kinds: Sequence[EqualDevices]) -> Iterator[_Level]:
-    yield _Level([int(kind.poor) for kind in kinds])
+    yield _Level([int(kind.is_unhealthy) for kind in kinds])
     nothing = [0] * len(kinds)
     last: list[_Level] = []
     for n, rule in enumerate(rules):
-        traits = [kind.traits[n] if n < len(kind.traits) else None for kind in kinds]
+        traits = [kind.affinities[n] if n < len(kind.affinities) else None for kind in kinds]
         if not isinstance(rule, WordRule):
             if rule.links is None:
                 yield _Apart([trait if isinstance(trait, PciePath) else PciePath() for trait in traits])
@@ -236,7 +238,7 @@ def _levels(rules: Sequence[PreferRule], kinds: Sequence[EqualDevices]) -> Itera
         keys: list[object] = [(n, i) if trait is None else trait for i, trait in enumerate(traits)]
         free: dict[object, int] = {}
         for key, kind in zip(keys, kinds, strict=True):
-            free[key] = free.get(key, 0) + kind.offered
+            free[key] = free.get(key, 0) + kind.offered_count
         most, index = max(free.values(), default=0), _Keys(keys)
         far = len(free) > 1 and most > 1  # keys that nobody shares say nothing of two
         if rule.verb == "same":

@@ -23,13 +23,13 @@ class PrestartRun(NamedTuple):
     command: Command
 
 
-def starts(resource: str, chosen: RereadDevice, words: GrantWords) -> Iterator[PrestartRun]:
+def list_prestart_runs(resource: str, chosen: RereadDevice, words: GrantWords) -> Iterator[PrestartRun]:
     """The programs of a device, in the order of its entry.
 
     Raises:
         Refused: it is another device now, or what a program rests on could not be read.
     """
-    if not chosen.same:
+    if not chosen.is_same_hardware:
         raise _refused(resource, chosen, "other hardware is in its place now")
     for program in chosen.spec.prestart if chosen.spec else ():
         given = decide_condition(program.condition, words)
@@ -39,7 +39,7 @@ def starts(resource: str, chosen: RereadDevice, words: GrantWords) -> Iterator[P
             yield PrestartRun(program.name, _command(resource, chosen, program, words))
 
 
-def environment(resource: str, chosen: RereadDevice) -> Mapping[str, str]:
+def build_environment(resource: str, chosen: RereadDevice) -> Mapping[str, str]:
     """What every program of a device is told of it; what it does not have is not there."""
     device, host = chosen.device, chosen.host
     nodes = dict.fromkeys(node.path for node in chosen.nodes.values() if isinstance(node, DeviceNode))
@@ -55,7 +55,7 @@ def environment(resource: str, chosen: RereadDevice) -> Mapping[str, str]:
     return {f"{PREFIX}{name}": value for name, value in said.items() if value and not has_control(value)}
 
 
-def failure(resource: str, chosen: RereadDevice, program: str, reason: str) -> GrantRefusedError:
+def make_failure_error(resource: str, chosen: RereadDevice, program: str, reason: str) -> GrantRefusedError:
     """That a program did not do what it was run for."""
     return GrantRefusedError(RefusalCause.HOOK_FAILED, f"{resource} {chosen.device.id}: prestart.{program}: {reason}")
 
@@ -63,7 +63,7 @@ def failure(resource: str, chosen: RereadDevice, program: str, reason: str) -> G
 def _command(resource: str, chosen: RereadDevice, program: Program, words: GrantWords) -> Command:
     command = program.build_command(words)
     if isinstance(command, Absent):
-        raise failure(resource, chosen, program.name, command.reason)
+        raise make_failure_error(resource, chosen, program.name, command.reason)
     return command
 
 

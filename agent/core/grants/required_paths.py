@@ -9,17 +9,17 @@ from agent.core.language.template import FactReader
 from agent.core.language.value import Absent
 
 
-def node_paths(spec: ResourceSpec, fact: FactReader) -> tuple[str, ...]:
+def list_node_paths(spec: ResourceSpec, fact: FactReader) -> tuple[str, ...]:
     """The host paths that an entry's nodes name for a device; those whose words are absent are left out."""
     return _all(give.path.write_paths(fact) for give in spec.nodes)
 
 
-def mount_patterns(spec: ResourceSpec, fact: FactReader) -> tuple[str, ...]:
+def list_mount_globs(spec: ResourceSpec, fact: FactReader) -> tuple[str, ...]:
     """The patterns that an entry's mounts name for a device; those whose words are absent are left out."""
     return _all(give.path.write_paths(fact, glob=True) for give in spec.mounts)
 
 
-def cdi_names(spec: ResourceSpec, fact: FactReader) -> tuple[str, ...]:
+def list_cdi_names(spec: ResourceSpec, fact: FactReader) -> tuple[str, ...]:
     """The CDI devices that have to be in a spec for a device; those whose words are absent are left out."""
     return _all(give.name.write_all(fact) for give in spec.cdi if not give.unchecked)
 

@@ -14,26 +14,26 @@ from typing import NamedTuple, TypeAlias, TypeVar
 from agent.core.health.check_state import CheckState
 from agent.core.struct import Struct, field, replace
 
-TOGETHER = 256  # devices that are looked at in one look because their time has come
+DUE_LIMIT = 256  # devices that are looked at in one look because their time has come
 
 T = TypeVar("T")
 
-By: TypeAlias = Mapping[str, Mapping[str, Mapping[str, T]]]  # by entry, place and check
-Failing: TypeAlias = By[str]
+CheckMap: TypeAlias = Mapping[str, Mapping[str, Mapping[str, T]]]  # by entry, place and check
+FailureMap: TypeAlias = CheckMap[str]
 
 
 class DeviceRef(NamedTuple):
     """A device of an entry: by its key while it is there, by its place when it has left."""
 
     entry: str
-    at: str
+    key_or_location: str
 
 
 class DeviceCheckStates(Struct):
     """The conditions of one device, by check."""
 
-    place: str
-    conditions: Mapping[str, CheckState]
+    location: str
+    check_states: Mapping[str, CheckState]
 
 
 class CheckStates(Struct):
@@ -44,43 +44,46 @@ class CheckStates(Struct):
     well: where all was well when the last life ended; the first look is the next one at these, and no beginning.
     """
 
-    there: Mapping[DeviceRef, DeviceCheckStates] = field(default_factory=dict)
-    left: Mapping[DeviceRef, DeviceCheckStates] = field(default_factory=dict)
-    due: Mapping[DeviceRef, float] = field(default_factory=dict)
-    well: frozenset[DeviceRef] = frozenset()
+    present_devices: Mapping[DeviceRef, DeviceCheckStates] = field(default_factory=dict)
+    absent_devices: Mapping[DeviceRef, DeviceCheckStates] = field(default_factory=dict)
+    due_times: Mapping[DeviceRef, float] = field(default_factory=dict)
+    healthy_refs: frozenset[DeviceRef] = frozenset()
 
     @property
     def next_at(self) -> float | None:
         """When the first device is to be looked at again."""
-        return min(self.due.values(), default=None)
+        return min(self.due_times.values(), default=None)
 
-    def due_at(self, now: float) -> frozenset[str]:
+    def find_due_keys(self, now: float) -> frozenset[str]:
         """The keys of devices that are to be looked at now, not more than one look should hold up others for.
 
         What waits longest comes first, the rest at the next look; from then on they are due at different times.
         """
-        late = sorted((at, spot.at) for spot, at in self.due.items() if at <= now)
-        return frozenset(islice(dict.fromkeys(key for _, key in late), TOGETHER))
+        late = sorted((at, spot.key_or_location) for spot, at in self.due_times.items() if at <= now)
+        return frozenset(islice(dict.fromkeys(key for _, key in late), DUE_LIMIT))
 
     def find_undecided_keys(self) -> frozenset[str]:
         """The keys of the devices of which another look counts that says the same: one of their checks may turn."""
         return frozenset(
-            spot.at
-            for spot, ward in self.there.items()
-            if any(condition.failing or condition.since is not None for condition in ward.conditions.values())
+            spot.key_or_location
+            for spot, ward in self.present_devices.items()
+            if any(condition.failing or condition.since is not None for condition in ward.check_states.values())
         )
 
-    def failing(self) -> Failing:
+    def list_failures(self) -> FailureMap:
         """What fails, and why."""
-        wards = [*self.left.items(), *((DeviceRef(spot.entry, ward.place), ward) for spot, ward in self.there.items())]
+        wards = [
+            *self.absent_devices.items(),
+            *((DeviceRef(spot.entry, ward.location), ward) for spot, ward in self.present_devices.items()),
+        ]
         found: dict[str, dict[str, dict[str, str]]] = {}
         for place, ward in wards:
-            for check, condition in ward.conditions.items():
+            for check, condition in ward.check_states.items():
                 if condition.failing:
-                    found.setdefault(place.entry, {}).setdefault(place.at, {})[check] = condition.reason
+                    found.setdefault(place.entry, {}).setdefault(place.key_or_location, {})[check] = condition.reason
         return found
 
-    def cleared(
+    def clear_checks(
         self, concerns: Callable[[DeviceRef, DeviceCheckStates], bool], check: str | None, upto: int = -1
     ) -> tuple[CheckStates, frozenset[str]]:
         """These without what a person clears, and the names of the checks that are cleared.
@@ -93,12 +96,14 @@ class CheckStates(Struct):
         def clear(wards: Mapping[DeviceRef, DeviceCheckStates]) -> dict[DeviceRef, DeviceCheckStates]:
             kept = {**wards}
             for spot, ward in wards.items():
-                named = {name for name, one in ward.conditions.items() if one.failing and check in (None, name)}
+                named = {name for name, one in ward.check_states.items() if one.failing and check in (None, name)}
                 if named and concerns(spot, ward):
-                    well = CheckState(cleared=upto)
-                    healed = {name: well if name in named else one for name, one in ward.conditions.items()}
-                    kept[spot] = replace(ward, conditions=healed)
+                    well = CheckState(cleared_line=upto)
+                    healed = {name: well if name in named else one for name, one in ward.check_states.items()}
+                    kept[spot] = replace(ward, check_states=healed)
                     names.update(named)
             return kept
 
-        return replace(self, there=clear(self.there), left=clear(self.left)), frozenset(names)
+        return replace(
+            self, present_devices=clear(self.present_devices), absent_devices=clear(self.absent_devices)
+        ), frozenset(names)

@@ -30,30 +30,30 @@ class Drain(NamedTuple):
 class DrainSet(Struct):
     """All that is drained: places, whoever takes what stands there, and resources with all that they have."""
 
-    places: Mapping[str, Drain] = field(default_factory=dict)
+    locations: Mapping[str, Drain] = field(default_factory=dict)
     resources: Mapping[str, Drain] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        return bool(self.places or self.resources)
+        return bool(self.locations or self.resources)
 
-    def of(self, resource: str, places: Collection[str]) -> Drain | None:
+    def find_drain(self, resource: str, places: Collection[str]) -> Drain | None:
         """What drains a device of that resource in these places; the device's own before that of the resource."""
-        own = next((self.places[place] for place in places if place in self.places), None)
+        own = next((self.locations[place] for place in places if place in self.locations), None)
         return own or self.resources.get(resource)
 
-    def with_places(self, places: Collection[str], drain: Drain) -> DrainSet:
+    def add_locations(self, places: Collection[str], drain: Drain) -> DrainSet:
         """With these places drained too."""
-        return replace(self, places={**self.places, **dict.fromkeys(places, drain)})
+        return replace(self, locations={**self.locations, **dict.fromkeys(places, drain)})
 
-    def with_resource(self, resource: str, drain: Drain) -> DrainSet:
+    def add_resource(self, resource: str, drain: Drain) -> DrainSet:
         """With that resource drained too."""
         return replace(self, resources={**self.resources, resource: drain})
 
-    def without_places(self, places: Collection[str]) -> DrainSet:
+    def remove_locations(self, places: Collection[str]) -> DrainSet:
         """With these places given back."""
-        return replace(self, places={place: drain for place, drain in self.places.items() if place not in places})
+        return replace(self, locations={place: drain for place, drain in self.locations.items() if place not in places})
 
-    def without_resource(self, resource: str) -> DrainSet:
+    def remove_resource(self, resource: str) -> DrainSet:
         """With that resource given back, but for the places of its own that are drained."""
         return replace(self, resources={name: drain for name, drain in self.resources.items() if name != resource})
 
@@ -64,23 +64,25 @@ class DrainOverlay(Struct):
     seen, drained: what it is made of.
     """
 
-    seen: ResourceCandidates = field(default_factory=dict)
-    drained: DrainSet = field(default_factory=DrainSet)
-    offers: ResourceCandidates = field(default_factory=dict)
+    original_candidates: ResourceCandidates = field(default_factory=dict)
+    drains: DrainSet = field(default_factory=DrainSet)
+    candidates: ResourceCandidates = field(default_factory=dict)
 
 
-def overlay(before: DrainOverlay, seen: ResourceCandidates, drained: DrainSet) -> DrainOverlay:
+def apply_drains(before: DrainOverlay, seen: ResourceCandidates, drained: DrainSet) -> DrainOverlay:
     """The candidates with what is drained as their fault. What did not change is the same object as before.
 
     A device that fails as well is said to be drained: that is what keeps pods from it, whatever becomes of the rest.
     """
-    if seen is before.seen and drained is before.drained:
+    if seen is before.original_candidates and drained is before.drains:
         return before
     if not drained:
         return DrainOverlay(seen, drained, seen)
-    same = drained is before.drained
+    same = drained is before.drains
     offers = {
-        of: before.offers[of] if same and before.seen.get(of) is found else _over(before, of, found, drained, same=same)
+        of: before.candidates[of]
+        if same and before.original_candidates.get(of) is found
+        else _over(before, of, found, drained, same=same)
         for of, found in seen.items()
     }
     return DrainOverlay(seen, drained, offers)
@@ -89,12 +91,12 @@ def overlay(before: DrainOverlay, seen: ResourceCandidates, drained: DrainSet) -
 def _over(
     before: DrainOverlay, of: tuple[str, str], found: Mapping[str, Candidate], drained: DrainSet, *, same: bool
 ) -> Mapping[str, Candidate]:
-    was, made = before.seen.get(of, {}), before.offers.get(of, {})
+    was, made = before.original_candidates.get(of, {}), before.candidates.get(of, {})
     after: dict[str, Candidate] = {}
     for key, candidate in found.items():
         if same and was.get(key) is candidate:
             after[key] = made[key]
         else:
-            drain = drained.of(of[0], candidate.locations)
+            drain = drained.find_drain(of[0], candidate.locations)
             after[key] = replace(candidate, unhealthy_reason=drain.unhealthy_reason) if drain else candidate
     return found if all(after[key] is candidate for key, candidate in found.items()) else after

@@ -24,16 +24,18 @@ class Evaluation(Struct):
     answers: what checks said at this look, by name and result, so often.
     """
 
-    conditions: CheckStates = field(default_factory=CheckStates)
-    seen: ResourceCandidates = field(default_factory=dict)
-    offers: ResourceCandidates = field(default_factory=dict)
-    listeners: Mapping[LogKey | DeviceRef, frozenset[_Listener]] = field(default_factory=dict)
-    answers: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    check_states: CheckStates = field(default_factory=CheckStates)
+    original_candidates: ResourceCandidates = field(default_factory=dict)
+    candidates: ResourceCandidates = field(default_factory=dict)
+    subscribers: Mapping[LogKey | DeviceRef, frozenset[_Listener]] = field(default_factory=dict)
+    result_counts: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
-    def partners(self, keys: Iterable[str]) -> frozenset[DeviceRef]:
+    def find_partner_refs(self, keys: Iterable[str]) -> frozenset[DeviceRef]:
         """Of whose health it is spoken by what has one of these keys."""
         wanted = frozenset(keys)
-        found = (one for of in self.seen.values() for one in of.values() if not wanted.isdisjoint(one.keys))
+        found = (
+            one for of in self.original_candidates.values() for one in of.values() if not wanted.isdisjoint(one.keys)
+        )
         behind = (behind for one in found for behind in list_partners(one))
         return frozenset(DeviceRef(one.entry, one.device_key) for each in behind for one in list_checks(each))
 
@@ -43,65 +45,73 @@ _SILENCE = KernelLogHistory()
 
 
 def evaluate(
-    before: Evaluation,
-    seen: ResourceCandidates,
+    previous: Evaluation,
+    candidates: ResourceCandidates,
     entries: Iterable[str],
-    now: float,
-    apart: float,
+    current_time: float,
+    look_distance_s: float,
     *,
-    journal: KernelLogHistory = _SILENCE,
-    stirred: Iterable[LogKey] | None = (),
+    log_history: KernelLogHistory = _SILENCE,
+    changed_log_keys: Iterable[LogKey] | None = (),
 ) -> Evaluation:
     """After a look, or after the kernel log said something. A candidate that is the same object as before was not
     looked at: its checks stand still, but for what they hear.
 
     Args:
-        before: after the last look.
-        seen: the candidates of this one.
+        previous: after the last look.
+        candidates: the candidates of this one.
         entries: the names of the entries in force; of others nothing is remembered.
-        now: monotonic seconds.
-        apart: see `step`.
-        journal: what was heard in the kernel log.
-        stirred: of whom it spoke since; None: it may be of anybody.
+        current_time: monotonic seconds.
+        look_distance_s: see `step`.
+        log_history: what was heard in the kernel log.
+        changed_log_keys: of whom it spoke since; None: it may be of anybody.
     """
-    changed = {of: None for of in {**before.seen, **seen} if before.seen.get(of) is not seen.get(of)}
-    told_of = before.listeners if stirred is None else stirred
-    listening = {one: None for told in told_of for one in before.listeners.get(told, ())}
+    changed = {
+        of: None
+        for of in {**previous.original_candidates, **candidates}
+        if previous.original_candidates.get(of) is not candidates.get(of)
+    }
+    told_of = previous.subscribers if changed_log_keys is None else changed_log_keys
+    listening = {one: None for told in told_of for one in previous.subscribers.get(told, ())}
     if not changed and not listening:
-        if not before.conditions.well:
-            return before
-        return replace(before, conditions=replace(before.conditions, well=frozenset()))  # nobody was there at the start
+        if not previous.check_states.healthy_refs:
+            return previous
+        return replace(
+            previous, check_states=replace(previous.check_states, healthy_refs=frozenset())
+        )  # nobody was there at the start
     gone: list[Candidate] = []
     come: list[Candidate] = []
     for of in changed:
-        was, found = before.seen.get(of, {}), seen.get(of, {})
+        was, found = previous.original_candidates.get(of, {}), candidates.get(of, {})
         gone += (candidate for key, candidate in was.items() if found.get(key) is not candidate)
         come += (candidate for key, candidate in found.items() if was.get(key) is not candidate)
-    listeners = _listeners(before.listeners, gone, come)
-    made = EvaluationStep(before.conditions, gone, come, journal, (now, apart))
-    made.leave(listeners)
-    told = {id(candidate): made.told(candidate) for candidate in come}
+    listeners = _listeners(previous.subscribers, gone, come)
+    made = EvaluationStep(previous.check_states, gone, come, log_history, (current_time, look_distance_s))
+    made.remove_absent_devices(listeners)
+    told = {id(candidate): made.evaluate_candidate(candidate) for candidate in come}
     # In which resources something fails, or did: of the others the candidates are as they were seen.
-    ill = {of for of, found in before.offers.items() if found is not before.seen.get(of)}
+    ill = {of for of, found in previous.candidates.items() if found is not previous.original_candidates.get(of)}
     ill.update((one.resource, one.written_name) for one in come if told[id(one)] is not one)
-    while listening := listening | {one: None for spot in made.turned() for one in listeners.get(spot, ())}:
+    while listening := listening | {one: None for spot in made.take_changed_refs() for one in listeners.get(spot, ())}:
         for of, key in listening:
-            candidate = seen.get(of, {}).get(key)
+            candidate = candidates.get(of, {}).get(key)
             if candidate is not None and id(candidate) not in told:
-                told[id(candidate)] = made.told(candidate, looked=False)
+                told[id(candidate)] = made.evaluate_candidate(candidate, looked=False)
                 changed[of] = None
                 ill.add(of)
         listening = {}  # and then those of whose partners the health turned here, who were not looked at
-    offers = {of: before.offers[of] for of in seen.keys() - changed}
+    offers = {of: previous.candidates[of] for of in candidates.keys() - changed}
     for of in changed:
-        found, offered = seen.get(of, {}), before.offers.get(of, {})
+        found, offered = candidates.get(of, {}), previous.candidates.get(of, {})
         if of not in ill:
             offers |= {of: found} if found else {}
             continue
         judged = {key: told.get(id(candidate)) or offered[key] for key, candidate in found.items()}
         same = all(map(is_, judged.values(), found.values()))
         offers |= {of: found if same else judged} if found else {}
-    return Evaluation(made.conditions(frozenset(entries)), {**seen}, offers, listeners, made.answers)
+    return Evaluation(
+        made.build_check_states(frozenset(entries)), {**candidates}, offers, listeners, made.result_counts
+    )
 
 
 def _listeners(

@@ -10,7 +10,7 @@ from agent.core.entry.check import CheckVerdict
 from agent.core.entry.check_results import DeviceCheckResult, resolve_partners
 from agent.core.entry.counter_check import CounterCheck
 from agent.core.entry.kernel_log_check import Log
-from agent.core.health.check_state import HEALTHY, NEW, CheckState, dated, listened, step
+from agent.core.health.check_state import HEALTHY, NEW, CheckState, set_change_time, step_check, step_log_check
 from agent.core.health.check_states import CheckStates, DeviceCheckStates, DeviceRef
 from agent.core.health.kernel_log import KernelLogHistory
 from agent.core.inventory.candidate import Candidate
@@ -37,16 +37,16 @@ class EvaluationStep:
         journal: KernelLogHistory,
         times: tuple[float, float],
     ) -> None:
-        self._there = {**before.there}
-        self._left = {**before.left}
-        self._due = {**before.due}
-        self._well = before.well
+        self._there = {**before.present_devices}
+        self._left = {**before.absent_devices}
+        self._due = {**before.due_times}
+        self._well = before.healthy_refs
         self._now, self._apart = times
         self._journal = journal
         self._done: dict[tuple[DeviceRef, str], CheckState] = {}
         self._looked: dict[DeviceRef, Mapping[str, CheckState]] = {}  # the conditions before, of what was looked at
         self._turned: dict[DeviceRef, None] = {}
-        self.answers: Counter[tuple[str, str]] = Counter()
+        self.result_counts: Counter[tuple[str, str]] = Counter()
         self._gone = dict.fromkeys(DeviceRef(one.entry, one.device_key) for each in gone for one in list_checks(each))
         self._now_at = {
             DeviceRef(one.entry, one.device_key): one.location for each in come for one in list_checks(each)
@@ -58,7 +58,7 @@ class EvaluationStep:
             for key in one.keys
         }
 
-    def leave(self, kept: Container[object]) -> None:
+    def remove_absent_devices(self, kept: Container[object]) -> None:
         """Have those leave that are there no more, before any comes: a device may be there under another key.
 
         kept: the conditions that anybody has still.
@@ -69,15 +69,15 @@ class EvaluationStep:
             self._due.pop(spot, None)
             if spot in self._unchecked:
                 self._there.pop(spot, None)
-            elif spot in self._there and self._now_at.get(spot) != self._there[spot].place:
+            elif spot in self._there and self._now_at.get(spot) != self._there[spot].location:
                 self._leave(spot)
 
-    def turned(self) -> tuple[DeviceRef, ...]:
+    def take_changed_refs(self) -> tuple[DeviceRef, ...]:
         """Whose health turned since this was asked last."""
         turned, self._turned = self._turned, {}
         return tuple(turned)
 
-    def told(self, candidate: Candidate, *, looked: bool = True) -> Candidate:
+    def evaluate_candidate(self, candidate: Candidate, *, looked: bool = True) -> Candidate:
         """A candidate with what fails as its fault, and what hangs on partners.
 
         looked: it was looked at, and not only spoken of.
@@ -116,25 +116,25 @@ class EvaluationStep:
             return self._done[spot, name]
         self._come(spot, one.location)
         if looked and spot not in self._looked:
-            self._looked[spot] = self._there[spot].conditions
+            self._looked[spot] = self._there[spot].check_states
             self._there[spot] = DeviceCheckStates(one.location, {})  # of what it has now
             self._due.pop(spot, None)
         ward = self._there[spot]
-        known = self._looked.get(spot, ward.conditions).get(name)
+        known = self._looked.get(spot, ward.check_states).get(name)
         if known is None and DeviceRef(spot.entry, one.location) in self._well:
             known = HEALTHY
         if known in (None, NEW) and one.result.verdict is CheckVerdict.PENDING:
             self._there[spot] = DeviceCheckStates(
-                one.location, {**ward.conditions, name: NEW}
+                one.location, {**ward.check_states, name: NEW}
             )  # nor is it well for the next life
             return None
         before = known or NEW
         condition, again = self._stepped(one, before, looked=looked)
-        condition = dated(condition, before, self._now)
+        condition = set_change_time(condition, before, self._now)
         if looked:
             self._count(one, condition)
-        if ward.conditions.get(name) is not condition:
-            self._there[spot] = DeviceCheckStates(one.location, {**ward.conditions, name: condition})
+        if ward.check_states.get(name) is not condition:
+            self._there[spot] = DeviceCheckStates(one.location, {**ward.check_states, name: condition})
         if again is not None:
             self._due[spot] = min(again, self._due.get(spot, again))
         if condition.failing != before.failing:
@@ -147,21 +147,21 @@ class EvaluationStep:
         """Count what a check says: of what is counted or listened to, that is how it stands."""
         says = one.result.verdict
         if one.result.unknown_cause is not None:
-            self.answers[one.check.name, one.result.unknown_cause.value] += 1
+            self.result_counts[one.check.name, one.result.unknown_cause.value] += 1
         elif says is CheckVerdict.PASS or says is CheckVerdict.FAIL:
             told = (
                 condition.failing if isinstance(one.check.criterion, CounterCheck | Log) else says is CheckVerdict.FAIL
             )
-            self.answers[one.check.name, FAILING if told else OK] += 1
+            self.result_counts[one.check.name, FAILING if told else OK] += 1
 
     def _stepped(self, one: DeviceCheckResult, before: CheckState, *, looked: bool) -> tuple[CheckState, float | None]:
         if one.check.log is not None:
-            return listened(one.check, before, one.result, self._journal, self._now)
+            return step_log_check(one.check, before, one.result, self._journal, self._now)
         if looked or one.partners:
-            return step(one.check, before, one.result, self._now, self._apart)
+            return step_check(one.check, before, one.result, self._now, self._apart)
         return before, None
 
-    def conditions(self, entries: frozenset[str]) -> CheckStates:
+    def build_check_states(self, entries: frozenset[str]) -> CheckStates:
         """All conditions after it."""
         left = {spot: ward for spot, ward in self._left.items() if spot.entry in entries}
         for spot in list(left)[: max(0, len(left) - _LEFT_LIMIT)]:
@@ -177,11 +177,13 @@ class EvaluationStep:
         """Remember what fails of a device that is there no more, and what is cleared; rows do not last."""
         ward = self._there.pop(spot)
         failing = {
-            name: CheckState(one.failing, one.reason, latched=one.latched, cleared=one.cleared, turned=one.turned)
-            for name, one in ward.conditions.items()
-            if (one.failing and not one.early) or one.cleared >= 0
+            name: CheckState(
+                one.failing, one.reason, latched=one.latched, cleared_line=one.cleared_line, changed_at=one.changed_at
+            )
+            for name, one in ward.check_states.items()
+            if (one.failing and not one.never_healthy) or one.cleared_line >= 0
         }
         if failing:
-            place = DeviceRef(spot.entry, ward.place)
-            before = self._left.pop(place, DeviceCheckStates(ward.place, {}))
-            self._left[place] = DeviceCheckStates(ward.place, {**before.conditions, **failing})
+            place = DeviceRef(spot.entry, ward.location)
+            before = self._left.pop(place, DeviceCheckStates(ward.location, {}))
+            self._left[place] = DeviceCheckStates(ward.location, {**before.check_states, **failing})

@@ -23,9 +23,9 @@ class LogLine(Struct):
     """A line that counts: its number since boot, when it was heard, what it says and what was taken of it."""
 
     number: int
-    at: float
+    monotonic_s: float
     text: str
-    taken: CapturedWords
+    captured_values: CapturedWords
 
 
 class MatchedLines(Struct):
@@ -36,37 +36,37 @@ class MatchedLines(Struct):
     latched: the last line that holds until a person clears it.
     """
 
-    recent: tuple[LogLine, ...] = ()
-    tripped: LogLine | None = None
-    since: int = -1
-    latched: LogLine | None = None
+    recent_lines: tuple[LogLine, ...] = ()
+    tripping_line: LogLine | None = None
+    first_number: int = -1
+    latching_line: LogLine | None = None
 
-    def and_then(self, log: Log, line: LogLine, *, latches: bool) -> MatchedLines:
+    def add_line(self, log: Log, line: LogLine, *, latches: bool) -> MatchedLines:
         """After one more line that counts."""
-        last = self.recent[-1] if self.recent else None
-        over = last is not None and log.recovery_s is not None and line.at >= last.at + log.recovery_s
-        recent = (*(() if over else self.recent), line)[-log.event_rate.number :]
-        tripped, since = (None, -1) if over else (self.tripped, self.since)
-        if len(recent) == log.event_rate.number and line.at <= recent[0].at + log.event_rate.seconds:
+        last = self.recent_lines[-1] if self.recent_lines else None
+        over = last is not None and log.recovery_s is not None and line.monotonic_s >= last.monotonic_s + log.recovery_s
+        recent = (*(() if over else self.recent_lines), line)[-log.event_rate.number :]
+        tripped, since = (None, -1) if over else (self.tripping_line, self.first_number)
+        if len(recent) == log.event_rate.number and line.monotonic_s <= recent[0].monotonic_s + log.event_rate.seconds:
             tripped, since = tripped or line, recent[0].number
-        return MatchedLines(recent, tripped, since, line if latches else self.latched)
+        return MatchedLines(recent, tripped, since, line if latches else self.latching_line)
 
-    def failing(self, log: Log, cleared: int, now: float) -> tuple[LogLine, float | None] | None:
+    def find_failing_line(self, log: Log, cleared: int, now: float) -> tuple[LogLine, float | None] | None:
         """The line that fails it, and when that is over, which for None is never; none if nothing fails.
 
         cleared: the number of the last line that a person has cleared.
         """
-        if self.latched is not None and self.latched.number > cleared:
-            return self.latched, None
-        if self.tripped is None or self.since <= cleared:
+        if self.latching_line is not None and self.latching_line.number > cleared:
+            return self.latching_line, None
+        if self.tripping_line is None or self.first_number <= cleared:
             return None
         if log.recovery_s is None:
-            return self.tripped, None
-        over = self.recent[-1].at + log.recovery_s
-        return None if now >= over else (self.tripped, over)
+            return self.tripping_line, None
+        over = self.recent_lines[-1].monotonic_s + log.recovery_s
+        return None if now >= over else (self.tripping_line, over)
 
 
-NOTHING_HEARD = MatchedLines()
+NO_LINES = MatchedLines()
 
 
 class KernelLogHistory:
@@ -76,18 +76,18 @@ class KernelLogHistory:
     """
 
     def __init__(self) -> None:
-        self.last = -1
-        self.absent: Absent | None = None
+        self.last_number = -1
+        self.read_error: Absent | None = None
         self._heard: dict[Log, dict[MessageKey, MatchedLines]] = {}
         self._upto: dict[Log, int] = {}
         self._spoke: set[Log] = set()  # of whom the line that was read last has spoken already
 
     @property
-    def follows(self) -> bool:
+    def has_logs(self) -> bool:
         """Whether anybody listens."""
         return bool(self._heard)
 
-    def follow(self, logs: Iterable[Log]) -> bool:
+    def set_logs(self, logs: Iterable[Log]) -> bool:
         """Hear for these, and for no others; whether one is new, so that all lines are to be read again."""
         wanted = dict.fromkeys(logs)
         new = wanted.keys() - self._heard.keys()
@@ -95,9 +95,9 @@ class KernelLogHistory:
         self._upto = {log: self._upto.get(log, -1) for log in wanted}
         return bool(new)
 
-    def hear(self, record: LogRecord) -> frozenset[LogKey]:
+    def add_record(self, record: LogRecord) -> frozenset[LogKey]:
         """Take a line of the kernel's; for whom it counts. One that was heard before counts for nobody."""
-        self.last = max(self.last, record.number)
+        self.last_number = max(self.last_number, record.number)
         told: set[LogKey] = set()
         self._spoke = self._spoke if record.is_continuation else set()
         for log, heard in self._heard.items():
@@ -111,7 +111,7 @@ class KernelLogHistory:
                 told.add((log, spoken.key))
         return frozenset(told)
 
-    def of(self, log: Log, keys: Iterable[MessageKey]) -> tuple[MatchedLines, ...]:
+    def find_matches(self, log: Log, keys: Iterable[MessageKey]) -> tuple[MatchedLines, ...]:
         """What was heard under these keys."""
         heard = self._heard.get(log, {})
         return tuple(heard[key] for key in keys if key in heard)
@@ -119,7 +119,7 @@ class KernelLogHistory:
 
 def _remember(heard: dict[MessageKey, MatchedLines], log: Log, record: LogRecord, spoken: LogMatch) -> None:
     line = LogLine(record.number, record.monotonic_s, record.text, spoken.captured_values)
-    before = heard.pop(spoken.key, NOTHING_HEARD)
-    heard[spoken.key] = before.and_then(log, line, latches=spoken.is_latching)
+    before = heard.pop(spoken.key, NO_LINES)
+    heard[spoken.key] = before.add_line(log, line, latches=spoken.is_latching)
     if len(heard) > KEYS_LIMIT:
         del heard[next(iter(heard))]

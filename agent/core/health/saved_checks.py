@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from typing import NamedTuple, TypeVar
 
 from agent.core.health.check_state import HEALTHY, CheckState
-from agent.core.health.check_states import By, CheckStates, DeviceCheckStates, DeviceRef, Failing
+from agent.core.health.check_states import CheckMap, CheckStates, DeviceCheckStates, DeviceRef, FailureMap
 from agent.core.struct import Struct, field, replace
 
 T = TypeVar("T")
@@ -21,11 +21,11 @@ class SavedChecks(Struct):
     entry, where all was well; these are of this boot.
     """
 
-    failing: Failing = field(default_factory=dict)
-    latched: By[bool] = field(default_factory=dict)
-    counted: By[int] = field(default_factory=dict)
-    cleared: By[int] = field(default_factory=dict)
-    well: Mapping[str, AbstractSet[str]] = field(default_factory=dict)
+    failure_reasons: FailureMap = field(default_factory=dict)
+    latches: CheckMap[bool] = field(default_factory=dict)
+    counter_values: CheckMap[int] = field(default_factory=dict)
+    cleared_lines: CheckMap[int] = field(default_factory=dict)
+    healthy_locations: Mapping[str, AbstractSet[str]] = field(default_factory=dict)
 
 
 class SavedChecksBuilder:
@@ -38,20 +38,20 @@ class SavedChecksBuilder:
         self._odd: set[DeviceRef] = set()  # of which there may be more to note than that all is well
         self._memory = SavedChecks()
 
-    def memory(self, now: CheckStates) -> SavedChecks:
+    def update(self, now: CheckStates) -> SavedChecks:
         """What the next life is to know of these."""
         stale: dict[DeviceRef, None] = {}
-        for spot, was, ward in _changes(self._there, now.there):
+        for spot, was, ward in _changes(self._there, now.present_devices):
             if was is not None:
-                place = DeviceRef(spot.entry, was.place)
+                place = DeviceRef(spot.entry, was.location)
                 stale[place] = None
                 del self._at[place][spot]
             if ward is not None:
-                place = DeviceRef(spot.entry, ward.place)
+                place = DeviceRef(spot.entry, ward.location)
                 stale[place] = None
                 self._at.setdefault(place, {})[spot] = ward
-        stale |= {place: None for place, _, _ in _changes(self._left, now.left)}
-        self._there, self._left = now.there, now.left
+        stale |= {place: None for place, _, _ in _changes(self._left, now.absent_devices)}
+        self._there, self._left = now.present_devices, now.absent_devices
         if stale:
             self._memory = self._anew(stale)
         return self._memory
@@ -59,9 +59,9 @@ class SavedChecksBuilder:
     def _anew(self, stale: Iterable[DeviceRef]) -> SavedChecks:
         """The same, but for these places. What was given before is not touched: who has it may write it just now."""
         before = self._memory
-        well = {entry: set(places) for entry, places in before.well.items()}
-        failing, latched = _copied(before.failing), _copied(before.latched)
-        counted, cleared = _copied(before.counted), _copied(before.cleared)
+        well = {entry: set(places) for entry, places in before.healthy_locations.items()}
+        failing, latched = _copied(before.failure_reasons), _copied(before.latches)
+        counted, cleared = _copied(before.counter_values), _copied(before.cleared_lines)
         for place in stale:
             there = list(self._at[place].values()) if place in self._at else []
             if len(there) > 1:
@@ -71,13 +71,17 @@ class SavedChecksBuilder:
             every = [self._left[place], *there] if place in self._left else there
             odd = not all(map(_is_plain, every))
             if odd or place in self._odd:
-                _note(failing, place, _picked(every, lambda one: one.reason if one.failing and not one.early else None))
+                _note(
+                    failing,
+                    place,
+                    _picked(every, lambda one: one.reason if one.failing and not one.never_healthy else None),
+                )
                 _note(latched, place, _picked(every, lambda one: one.latched or None))
                 _note(counted, place, _picked(every if len(every) == 1 else (), lambda one: one.count))
-                _note(cleared, place, _picked(every, lambda one: one.cleared if one.cleared >= 0 else None))
+                _note(cleared, place, _picked(every, lambda one: one.cleared_line if one.cleared_line >= 0 else None))
                 (self._odd.add if odd else self._odd.discard)(place)
             places = well.setdefault(place.entry, set())
-            (places.add if there and all(map(_is_well, there)) else places.discard)(place.at)
+            (places.add if there and all(map(_is_well, there)) else places.discard)(place.key_or_location)
         return SavedChecks(
             failing, latched, counted, cleared, {entry: places for entry, places in well.items() if places}
         )
@@ -108,14 +112,14 @@ def _first(item: tuple[DeviceRef, DeviceCheckStates]) -> DeviceRef:
 
 
 def _is_plain(ward: DeviceCheckStates) -> bool:
-    return all(one is HEALTHY for one in ward.conditions.values())
+    return all(one is HEALTHY for one in ward.check_states.values())
 
 
 def _is_well(ward: DeviceCheckStates) -> bool:
-    return bool(ward.conditions) and not any(one.failing or one.early for one in ward.conditions.values())
+    return bool(ward.check_states) and not any(one.failing or one.never_healthy for one in ward.check_states.values())
 
 
-def _copied(noted: By[T]) -> dict[str, dict[str, Mapping[str, T]]]:
+def _copied(noted: CheckMap[T]) -> dict[str, dict[str, Mapping[str, T]]]:
     return {entry: dict(places) for entry, places in noted.items()}
 
 
@@ -124,7 +128,7 @@ def _picked(wards: Iterable[DeviceCheckStates], pick: Callable[[CheckState], T |
     return {
         check: picked
         for ward in wards
-        for check, condition in ward.conditions.items()
+        for check, condition in ward.check_states.items()
         if (picked := pick(condition)) is not None
     }
 
@@ -132,34 +136,35 @@ def _picked(wards: Iterable[DeviceCheckStates], pick: Callable[[CheckState], T |
 def _note(noted: dict[str, dict[str, Mapping[str, T]]], place: DeviceRef, picked: Mapping[str, T]) -> None:
     """Have that noted of a place, and nothing else."""
     if picked:
-        noted.setdefault(place.entry, {})[place.at] = picked
-    elif place.at in noted.get(place.entry, ()):
-        del noted[place.entry][place.at]
+        noted.setdefault(place.entry, {})[place.key_or_location] = picked
+    elif place.key_or_location in noted.get(place.entry, ()):
+        del noted[place.entry][place.key_or_location]
         if not noted[place.entry]:
             del noted[place.entry]
 
 
-def remembered(memory: SavedChecks) -> CheckStates:
+def restore_check_states(memory: SavedChecks) -> CheckStates:
     """The conditions at start, from what the last life knew."""
     left: dict[DeviceRef, dict[str, CheckState]] = {}
-    for entry, place, check, count in _each(memory.counted):
+    for entry, place, check, count in _each(memory.counter_values):
         left.setdefault(DeviceRef(entry, place), {})[check] = CheckState(count=count)
-    for entry, place, check, line in _each(memory.cleared):
+    for entry, place, check, line in _each(memory.cleared_lines):
         known = left.setdefault(DeviceRef(entry, place), {})
-        known[check] = replace(known.get(check, HEALTHY), cleared=line)
-    latched = {(entry, place, check) for entry, place, check, _ in _each(memory.latched)}
-    for entry, place, check, reason in _each(memory.failing):
+        known[check] = replace(known.get(check, HEALTHY), cleared_line=line)
+    latched = {(entry, place, check) for entry, place, check, _ in _each(memory.latches)}
+    for entry, place, check, reason in _each(memory.failure_reasons):
         known = left.pop(DeviceRef(entry, place), {})  # the last to be forgotten
         held = (entry, place, check) in latched
         known[check] = replace(known.get(check, HEALTHY), failing=True, reason=reason, latched=held)
         left[DeviceRef(entry, place)] = known
-    well = frozenset(DeviceRef(entry, place) for entry, places in memory.well.items() for place in places)
+    well = frozenset(DeviceRef(entry, place) for entry, places in memory.healthy_locations.items() for place in places)
     return CheckStates(
-        left={spot: DeviceCheckStates(spot.at, conditions) for spot, conditions in left.items()}, well=well
+        absent_devices={spot: DeviceCheckStates(spot.key_or_location, conditions) for spot, conditions in left.items()},
+        healthy_refs=well,
     )
 
 
-def _each(noted: By[T]) -> Iterator[tuple[str, str, str, T]]:
+def _each(noted: CheckMap[T]) -> Iterator[tuple[str, str, str, T]]:
     for entry, places in noted.items():
         for place, checks in places.items():
             for check, said in checks.items():

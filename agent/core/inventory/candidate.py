@@ -104,7 +104,7 @@ class Candidate(Struct):
     @property
     def reason(self) -> Reason:
         """The reason why a listed device is Unhealthy, or `NO_REASON` if it is Healthy."""
-        return Reason.of(self.not_ready_reason) or self.unhealthy_reason
+        return Reason.from_text(self.not_ready_reason) or self.unhealthy_reason
 
     @property
     def grouping_digest(self) -> str:
@@ -187,7 +187,9 @@ def make_candidate(
         *_find_mount_reasons(spec.mounts, facts, host_paths),
         *_find_cdi_reasons(spec.cdi, facts, host_paths),
     ]
-    unhealthy_reasons += [Reason.of(doubt) for _, doubt in find_possible_gives((*spec.env, *spec.annotations), facts)]
+    unhealthy_reasons += [
+        Reason.from_text(doubt) for _, doubt in find_possible_gives((*spec.env, *spec.annotations), facts)
+    ]
     return Candidate(
         resource=spec.name if not_ready_reason or isinstance(name, Absent) else name,
         device=device,
@@ -265,17 +267,17 @@ def _find_nodes(
     nodes: dict[str, DeviceNode] = {}
     reason = NO_REASON
     for give, doubt in find_possible_gives(gives, facts):
-        reason = reason or Reason.of(doubt)
+        reason = reason or Reason.from_text(doubt)
         paths = give.path.write_paths(facts)
         if isinstance(paths, Absent):
-            reason = reason or (NO_REASON if give.optional else Reason.of(f"node {give.name}: {paths.reason}"))
+            reason = reason or (NO_REASON if give.optional else Reason.from_text(f"node {give.name}: {paths.reason}"))
             continue
         for path in paths:
             node = host_paths.find_node(path)
             if isinstance(node, DeviceNode):
                 nodes[node.path] = node
             elif not give.optional:
-                reason = reason or Reason.of(f"{path}: {node.reason}", path=path)
+                reason = reason or Reason.from_text(f"{path}: {node.reason}", path=path)
     return tuple(nodes.values()), reason
 
 
@@ -285,15 +287,15 @@ def _find_mount_reasons(gives: Sequence[MountGive], facts: Knowledge, host_paths
     Optional mounts are read too, because they can appear later.
     """
     for give, doubt in find_possible_gives(gives, facts):
-        yield Reason.of(doubt)
+        yield Reason.from_text(doubt)
         patterns = give.path.write_paths(facts, glob=True)
         if isinstance(patterns, Absent):
-            yield NO_REASON if give.optional else Reason.of(f"mount {give.name}: {patterns.reason}")
+            yield NO_REASON if give.optional else Reason.from_text(f"mount {give.name}: {patterns.reason}")
             continue
         for pattern in patterns:
             found_paths = host_paths.find_paths(pattern)
             if isinstance(found_paths, Absent) and not give.optional:
-                yield Reason.of(f"{pattern}: {found_paths.reason}", path=pattern)
+                yield Reason.from_text(f"{pattern}: {found_paths.reason}", path=pattern)
 
 
 def _find_cdi_reasons(gives: Sequence[CdiGive], facts: Knowledge, host_paths: HostPaths) -> Iterator[Reason]:
@@ -302,12 +304,12 @@ def _find_cdi_reasons(gives: Sequence[CdiGive], facts: Knowledge, host_paths: Ho
     A runtime creates no container for a CDI device that is in no spec.
     """
     for give, doubt in find_possible_gives(gives, facts):
-        yield Reason.of(doubt)
+        yield Reason.from_text(doubt)
         names = give.name.write_all(facts)
         if isinstance(names, Absent):
-            yield Reason.of(f"cdi {give.key}: {names.reason}")
+            yield Reason.from_text(f"cdi {give.key}: {names.reason}")
             continue
         for name in names:
             spec = name if give.unchecked and is_qualified_name(name) else host_paths.find_cdi_spec(name)
             if isinstance(spec, Absent):
-                yield Reason.of(f"{name} {spec.reason}")
+                yield Reason.from_text(f"{name} {spec.reason}")

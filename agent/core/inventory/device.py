@@ -236,7 +236,7 @@ def make_list_sort_key(device: Device) -> tuple[str, str, int]:
 
 def make_unhealthy(device: Device, reason: str, absent_since: float | None) -> Device:
     """Return the device as Unhealthy for that reason, absent since that time. An equal device is returned as it is."""
-    new_reason = Reason.of(reason)
+    new_reason = Reason.from_text(reason)
     if (device.health, device.reason, device.absent_since) == (Health.UNHEALTHY, new_reason, absent_since):
         return device
     return replace(device, health=Health.UNHEALTHY, reason=new_reason, absent_since=absent_since)

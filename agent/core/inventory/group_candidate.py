@@ -45,7 +45,7 @@ def make_group_candidate(
     nodes = {node.path: node for candidate in candidates.values() for node in candidate.nodes}
     not_ready_reason = _find_member_fault(grouping, group)
     unhealthy_reasons = (
-        *map(Reason.of, _describe_foreign_members(group, describe_owner)),
+        *map(Reason.from_text, _describe_foreign_members(group, describe_owner)),
         *(candidate.unhealthy_reason for candidate in (id_candidate, *other_candidates)),
     )
     return replace(

@@ -124,7 +124,7 @@ def make_in_pod_candidate(
         missing_id_reason="",
         numa=(numa,) if isinstance(numa, int) and numa >= 0 else device.numa,
         nodes=device.nodes,
-        unhealthy_reason=Reason.of(_find_missing_function(host_device, facts)),
+        unhealthy_reason=Reason.from_text(_find_missing_function(host_device, facts)),
         not_ready_reason=inactive_reason,
         entry=movable_device.entry,
         written_name=spec.written_name,

@@ -30,12 +30,12 @@ from agent.core.inventory.preconditions import evaluate_preconditions
 from agent.core.inventory.prefilter import SourceEntries, select_source_entries
 from agent.core.inventory.prepare_programs import PrepareRequest
 from agent.core.language.value import Absent
-from agent.core.struct import Struct, field, not_compared, replace
+from agent.core.struct import Struct, field, ignore_in_comparison, replace
 
 NO_MOVABLE_DEVICES: Mapping[str, MovableDevice] = MappingProxyType({})
 
 
-@not_compared(
+@ignore_in_comparison(
     "path_index",
     "partner_index",
     "source_entries",

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 from agent.core.language.logic import NO_FACTS, PLAIN, Knowledge, Logic, Verdict, combine_and, combine_or
 from agent.core.language.operators import AllTests, AnyTest, Not, Quantifier, RelationItems, Test
 from agent.core.language.value import Absent, Value, ValueType, format_scalar
-from agent.core.struct import Struct, not_compared
+from agent.core.struct import Struct, ignore_in_comparison
 
 _TEXT_LIMIT = 3  # things or alternatives in one explanation
 
@@ -25,7 +25,7 @@ class Origin(Struct):
         return f"{self.file}:{self.line}"
 
 
-@not_compared("address", "source_text", "origin")
+@ignore_in_comparison("address", "source_text", "origin")
 class ClauseLine(Struct):
     """One line of a clause: a word or path as written, its value type, its test and its origin.
 
@@ -74,7 +74,7 @@ class ClauseLine(Struct):
         return format_fact(value)
 
 
-@not_compared("address", "source_text", "origin")
+@ignore_in_comparison("address", "source_text", "origin")
 class EitherLine(Struct):
     """A line with several alternatives, `either = { NAME = clause, … }`: at least one must match."""
 
@@ -122,7 +122,7 @@ class FailedLine(NamedTuple):
     undecided_fact: Absent | None = None
 
 
-@not_compared("name", "origin")
+@ignore_in_comparison("name", "origin")
 class Clause(Struct):
     """A named clause. All its `lines` must match. Clauses with the same meaning are equal, whatever their names."""
 

@@ -15,7 +15,7 @@ from typing import TypeAlias
 from agent.core.language.glob import PatternError
 from agent.core.language.glob_parts import CapturedWords
 from agent.core.language.value import Absent, Scalar, ValueType, make_comparable, parse_kernel_text, parse_operand
-from agent.core.struct import Struct, not_compared
+from agent.core.struct import Struct, ignore_in_comparison
 
 LIMIT = 4096  # characters of a message to match; the kernel cuts messages much earlier
 
@@ -30,7 +30,7 @@ _BRACE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]+)*)(?::([a-z]*))?
 MessageKey: TypeAlias = tuple[Scalar, ...]  # values of the compared words, in comparable form
 
 
-@not_compared("at")
+@ignore_in_comparison("at")
 class Brace(Struct):
     """A brace of a pattern: a word to compare, or a word to capture. `at` is its offset in the pattern."""
 

@@ -9,7 +9,7 @@ from typing import Protocol
 from agent.core.language.glob import Glob
 from agent.core.language.logic import Knowledge, Logic, Verdict, combine_and, combine_or, negate
 from agent.core.language.value import Absent, Scalar, Value, ValueType, format_scalar, is_equal, make_comparable
-from agent.core.struct import Struct, not_compared
+from agent.core.struct import Struct, ignore_in_comparison
 
 
 class WholeTest(Protocol):
@@ -57,7 +57,7 @@ class Like(Struct):
         return any(pattern.matches(text) for pattern in self.patterns)
 
 
-@not_compared("fits")
+@ignore_in_comparison("fits")
 class Matching(Struct):
     """`{ matching = … }`: the whole text matches a regular expression. `fits` needs linear time."""
 

@@ -27,14 +27,14 @@ from agent.core.lists.resource_names import (
 )
 from agent.core.lists.slots import start_slot_list
 from agent.core.lists.unchanged_list import UnchangedList, make_unchanged_list
-from agent.core.struct import Struct, field, not_compared, replace
+from agent.core.struct import Struct, field, ignore_in_comparison, replace
 
 MAX_LIST_BYTES = 4 * 1024 * 1024  # the kubelet's limit for one message, bytes
 _FULL_REASON = "the kubelet's list is full (4 MiB)"
 _SAFE_ID_COUNT = 30_000  # a list with this number of IDs cannot reach the limit, whatever their length
 
 
-@not_compared("unchanged_lists")
+@ignore_in_comparison("unchanged_lists")
 class DeviceLists(Struct):
     """The lists of all resources, retired ones included, and the unlisted candidates.
 

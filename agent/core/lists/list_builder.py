@@ -168,7 +168,7 @@ def make_device(
 
     id_location: the location of the member that gave the ID.
     """
-    reason = Reason.of(format_missing_members(missing_members)) or candidate.reason
+    reason = Reason.from_text(format_missing_members(missing_members)) or candidate.reason
     return Device(
         id=id,
         location=candidate.device.location,
@@ -205,7 +205,7 @@ def update_device(builder: ListBuilder, device: Device, candidate: Candidate, in
     builder.has_other_inputs |= bool(missing_members) or exclusive_keys != candidate.exclusive_keys
     grouping_digest = device.grouping_digest if missing_members else candidate.grouping_digest
     if (
-        device.reason == (Reason.of(format_missing_members(missing_members)) or candidate.reason)
+        device.reason == (Reason.from_text(format_missing_members(missing_members)) or candidate.reason)
         and device.nodes == candidate.nodes
         and device.numa == candidate.numa
         and device.shares == shares

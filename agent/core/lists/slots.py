@@ -65,7 +65,9 @@ def _make_slot_candidates(
     first_candidate = min(candidates.values(), key=lambda candidate: candidate.device.key, default=None)
     reason = NO_REASON
     if not is_healthy and first_candidate is not None:
-        reason = Reason.of(f"{first_candidate.device.name}: {first_candidate.reason}", path=first_candidate.reason.path)
+        reason = Reason.from_text(
+            f"{first_candidate.device.name}: {first_candidate.reason}", path=first_candidate.reason.path
+        )
     for n in range(slots.count):
         id = make_slot_id(resource, slots, n)  # noqa: A001  the API's own word
         key = f"{SLOT_KEY_PREFIX}{resource}:{n}"

@@ -20,12 +20,12 @@ from agent.core.lists.resource_names import ResourceCandidates
 from agent.core.lists.transitions import TransitionRecord
 from agent.core.reason import NO_REASON, Reason, ReasonCause
 from agent.core.registration_phase import Phase
-from agent.core.struct import Struct, field, not_compared
+from agent.core.struct import Struct, field, ignore_in_comparison
 
 STARTING = Reason(ReasonCause.STARTING, "starting")
 
 
-@not_compared("since")
+@ignore_in_comparison("since")
 class ResourceState(Struct):
     """Registration state of a resource: its phase, the reason for the phase, and the time of the last change."""
 

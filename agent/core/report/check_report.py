@@ -41,12 +41,12 @@ def build_check_reports(snapshot: AgentSnapshot, resource: str, device: Device) 
 
 
 def _build_row(snapshot: AgentSnapshot, result: DeviceCheckResult) -> Mapping[str, object]:
-    device_states = snapshot.check_states.there.get(DeviceRef(result.entry, result.device_key))
-    state = (device_states.conditions if device_states else {}).get(result.check.name, HEALTHY)
+    device_states = snapshot.check_states.present_devices.get(DeviceRef(result.entry, result.device_key))
+    state = (device_states.check_states if device_states else {}).get(result.check.name, HEALTHY)
     row = _build_failing_row(snapshot, result.check.name, state, result.member)
     if state.failing:
         log_check = result.check.log
-        if state.early:
+        if state.never_healthy:
             return {**row, "recovers": f"by itself, after {_format_threshold(ONE_LOOK, 'good')}: it was never well"}
         is_latched = state.latched or (log_check.recovery_s if log_check else result.check.recovery_threshold) is None
         return {**row, "latched": is_latched, "recovers": CLEAR if is_latched else _describe_recovery(result.check)}
@@ -61,8 +61,10 @@ def _build_row(snapshot: AgentSnapshot, result: DeviceCheckResult) -> Mapping[st
 def _build_absent_rows(snapshot: AgentSnapshot, resource: str, device: Device) -> Iterator[Mapping[str, object]]:
     entry = snapshot.lists.written_names.get(resource) or resource
     for location in device.locations:
-        device_states = snapshot.check_states.left.get(DeviceRef(entry, location), DeviceCheckStates(location, {}))
-        for name, state in device_states.conditions.items():
+        device_states = snapshot.check_states.absent_devices.get(
+            DeviceRef(entry, location), DeviceCheckStates(location, {})
+        )
+        for name, state in device_states.check_states.items():
             if state.failing:
                 yield {**_build_failing_row(snapshot, name, state, ""), "recovers": "when it is back"}
 
@@ -73,7 +75,7 @@ def _build_failing_row(snapshot: AgentSnapshot, name: str, state: CheckState, me
         "member": member or None,
         "verdict": FAILING,
         "latched": False,
-        "since": snapshot.format_time(state.turned),
+        "since": snapshot.format_time(state.changed_at),
         "reason": state.reason or None,
         "evidence": state.evidence or None,
         "recovers": None,

@@ -29,7 +29,7 @@ def build_device_report(snapshot: AgentSnapshot, resource: str, device: Device) 
         "health": device.health.value,
         "reason": str(device.reason) or None,
         "since": snapshot.format_time(find_health_time(snapshot, resource, device)),
-        "drained": build_drain_report(snapshot.drains.of(resource, device.locations)),
+        "drained": build_drain_report(snapshot.drains.find_drain(resource, device.locations)),
         "leaving": is_retiring(snapshot, resource, device),
         "numa": list(device.numa),
         "shares": None if device.shares is None else len(device),

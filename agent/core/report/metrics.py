@@ -128,7 +128,7 @@ def _build_device_metrics(snapshot: AgentSnapshot, options: SeriesOptions) -> It
         "Whether a person has taken it out of scheduling.",
         _merge_series(
             (
-                (_label_device(name, device), snapshot.drains.of(name, device.locations) is not None)
+                (_label_device(name, device), snapshot.drains.find_drain(name, device.locations) is not None)
                 for name, device in devices
             ),
             max,
@@ -165,8 +165,8 @@ def _build_pod_samples(snapshot: AgentSnapshot, name: str, device: Device) -> It
 def _build_check_samples(snapshot: AgentSnapshot, name: str, device: Device) -> Iterator[Sample]:
     candidate = snapshot.find_candidate(name, device)
     for result in candidate.check_results if candidate else ():
-        device_states = snapshot.check_states.there.get(DeviceRef(result.entry, result.device_key))
-        state = device_states.conditions.get(result.check.name) if device_states else None
+        device_states = snapshot.check_states.present_devices.get(DeviceRef(result.entry, result.device_key))
+        state = device_states.check_states.get(result.check.name) if device_states else None
         yield {**_label_device(name, device), "check": result.check.name}, state is not None and state.failing
 
 

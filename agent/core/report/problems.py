@@ -106,7 +106,9 @@ def _find_device_problems(snapshot: AgentSnapshot, device_list: DeviceList) -> I
     name = device_list.resource
     devices_by_reason: dict[Reason, list[Device]] = {}
     for device in device_list.devices:
-        is_intended = snapshot.drains.of(name, device.locations) is not None or is_retiring(snapshot, name, device)
+        is_intended = snapshot.drains.find_drain(name, device.locations) is not None or is_retiring(
+            snapshot, name, device
+        )
         if device.health is Health.UNHEALTHY and not is_intended:
             devices_by_reason.setdefault(device.reason, []).append(device)
     for reason, devices in devices_by_reason.items():

@@ -130,7 +130,7 @@ def _build_drain_reports(snapshot: AgentSnapshot, resource_filter: str | None) -
         for name, drain in drains.resources.items()
         if resource_filter in (None, name)
     ]
-    for location, drain in drains.places.items():
+    for location, drain in drains.locations.items():
         matches = find_devices(location, lists.values(), snapshot.candidates)
         if resource_filter is None or any(resource == resource_filter for resource, _ in matches):
             devices = [device.id for _, device in matches]
