@@ -359,4 +359,4 @@ def test_children_are_as_their_parents_are(steps):
 
 
 def heard(journal):
-    return [(XID.log, (number,)) for number in (1, 2) if journal.of(XID.log, {(number,)})]
+    return [(XID.log, (number,)) for number in (1, 2) if journal.find_matches(XID.log, {(number,)})]

@@ -377,7 +377,7 @@ def greedy(costs, size):
         for kind in open_:
             more = list(counts)
             more[kind] += 1
-            tried.append((costs.of(more), kind))
+            tried.append((costs.compute_total(more), kind))
         counts[min(tried)[1]] += 1
     return counts
 
