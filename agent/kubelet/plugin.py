@@ -173,7 +173,7 @@ class Plugin(DevicePluginBase):
         stream: Any,  # noqa: ANN401  as generated code has it
         request: Any,  # noqa: ANN401  as generated code has it
     ) -> None:
-        """Send a stream's messages. Unlike the inherited one, leaves no generator when the peer is gone."""
+        """Send the messages of a stream. Unlike the inherited method, close the generator when the peer is gone."""
         with self.streams.track_stream():
             if self.streams.is_ending:
                 return

@@ -1,4 +1,4 @@
-"""What the device manager does for a container that is to start: hints, Allocate, PreStartContainer."""
+"""The device manager at the start of a container: hints, Allocate, PreStartContainer."""
 
 import random
 from collections.abc import Callable, Collection
@@ -21,7 +21,7 @@ from agent.kubelet.simulated.release import Release
 
 
 class Admission:
-    """Of one life. Everything fails with AllocationError or RpcError, or KubeletCrashed as the real one would."""
+    """The admission of one kubelet process. It fails with AllocationError or RpcError, or with KubeletCrashed."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Admission:
         self._numa_nodes = numa_nodes
         self._save = save
         self._is_active = is_active
-        # False while a kubelet that has just started has not yet seen all its pods.
+        # False after the start of a kubelet until it knows all its pods.
         self.sources_ready = True
 
     def is_known(self, resource: str) -> bool:
@@ -56,7 +56,7 @@ class Admission:
             self._save()
 
     def compute_hints(self, pod: str, container: str, resource: str, count: int) -> list[numa.Hint] | None:
-        """GetTopologyHints for one resource: None is "any node", an empty list "no way"."""
+        """Return the hints of GetTopologyHints for one resource. None means any node. An empty list means no node."""
         self.drop_finished()
         devices = self._table.devices.get(resource, {})
         if not numa.has_topology(devices.values()):
@@ -78,7 +78,7 @@ class Admission:
         return numa.compute_hints(devices, available, reusable, count, self._numa_nodes, used_nodes_only=only_used)
 
     async def allocate(self, pod: Pod, container: Container, nodes: frozenset[int] | None) -> ContainerOptions:
-        """Steps 1 to 7 for each resource, in the order of a Go map. `nodes`: what the topology manager chose."""
+        """Run steps 1 to 7 for each resource, in the order of a Go map. `nodes`: the choice of the topology manager."""
         reusable = self.pod_devices.get_reusable(pod.key)
         without = []
         is_clean = False
@@ -94,7 +94,7 @@ class Admission:
         return self.build_options(pod.key, container.name, tuple(without))
 
     def needs_devices(self, pod: Pod, container: Container, resource: str) -> bool:
-        """Step 4; true if devices have to be found."""
+        """Run step 4. Return whether devices must be chosen."""
         count, held_ids = container.limits[resource], self.pod_devices.get_ids(pod.key, container.name, resource)
         if held_ids is not None and len(held_ids) != count:
             raise AllocationError(
@@ -146,7 +146,7 @@ class Admission:
             self.pod_devices.recount()
             raise
         if not answer.container_responses:
-            # The real one leaves the devices booked here, until some pod is garbage-collected.
+            # The real kubelet keeps the devices booked here until a pod is garbage-collected.
             raise AllocationError(f"no containers return in allocation response {answer}")
         by_node = self._group_by_node(resource, order)
         self.pod_devices.put(CheckpointEntry(pod.key, container.name, resource, by_node, answer.container_responses[0]))
@@ -165,7 +165,7 @@ class Admission:
         return {node: tuple(ids) for node, ids in ids_by_node.items()}
 
     async def _prefer(self, resource: str, offered: frozenset[str], must: frozenset[str], size: int) -> Collection[str]:
-        """The plugin's wish, empty if it does not offer to have one."""
+        """Return the preference of the plugin, or nothing if its options offer none."""
         endpoint = self._table.get_endpoint(resource)
         if endpoint is None:
             raise AllocationError(f"endpoint not found in cache for a registered resource: {resource}")
@@ -186,7 +186,7 @@ class Admission:
         return answer.container_responses[0].device_i_ds if answer.container_responses else ()
 
     async def pre_start(self, pod: str, container: Container) -> None:
-        """Before every start of a container, where the options ask for it."""
+        """Call PreStartContainer before a start of a container, if the options require that."""
         for resource in shuffle(container.limits.keys(), self._chance):
             if not self.is_known(resource) or container.limits[resource] == 0:
                 continue
@@ -210,14 +210,16 @@ class Admission:
                 raise AllocationError(f"device plugin PreStartContainer rpc failed with err: {error}") from None
 
     def has_missing_devices(self, pod: str, container: Container) -> bool:
-        """Known resources without anything recorded: the kubelet allocates again before it starts the container."""
+        """Return whether a known resource has no recorded devices. Then the kubelet allocates before it starts the
+        container.
+        """
         return any(
             number and self.is_known(resource) and self.pod_devices.get_ids(pod, container.name, resource) is None
             for resource, number in container.limits.items()
         )
 
     def build_options(self, pod: str, container: str, without: tuple[str, ...] = ()) -> ContainerOptions:
-        """The answers on record, replayed. Which resource comes first is chance."""
+        """Return the recorded answers, merged. The order of the resources is random."""
         by_resource = {entry.resource: entry for entry in self.pod_devices.find_entries(pod, container)}
         order = shuffle(by_resource.keys(), self._chance)
         return merge_options((by_resource[resource].answer for resource in order), without)

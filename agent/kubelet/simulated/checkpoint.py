@@ -1,4 +1,4 @@
-"""What a kubelet remembers from one life to the next: kubelet_internal_checkpoint."""
+"""The file kubelet_internal_checkpoint, which keeps the state of the kubelet over restarts."""
 
 import base64
 import json
@@ -13,12 +13,12 @@ from agent.kubelet.messages import v1beta1
 
 NAME = "kubelet_internal_checkpoint"
 
-# The node of devices without topology.
+# NUMA node of devices without topology.
 NO_NODE = -1
 
 
 class CheckpointEntry(Struct):
-    """What one container holds of one resource: ids by NUMA node, and the plugin's answer for them."""
+    """The devices of one container for one resource: IDs by NUMA node, and the answer of the plugin."""
 
     pod: str
     container: str
@@ -37,7 +37,7 @@ class Checkpoint(Struct):
 
     @classmethod
     def read(cls, directory: str) -> "Checkpoint":
-        """Empty if there is none, or none that can be read."""
+        """Return the checkpoint of a directory, or an empty one if the file is missing or not valid."""
         try:
             with open(os.path.join(directory, NAME), "rb") as file:
                 document = json.load(file)
@@ -52,7 +52,7 @@ class Checkpoint(Struct):
 
     @staticmethod
     def write(directory: str, entries: Iterable[CheckpointEntry], healthy_ids: Mapping[str, Iterable[str]]) -> None:
-        """A file of another name, renamed. The real one also syncs it, for every list that comes."""
+        """Write another file and rename it. The real kubelet also syncs the file, for every received list."""
         data = {
             "PodDeviceEntries": [_build_json(entry) for entry in entries],
             "RegisteredDevices": {resource: sorted(ids) for resource, ids in healthy_ids.items()},

@@ -1,4 +1,4 @@
-"""Who has registered: the table of clients, and the life of each (dp/server.go, handler.go, client.go)."""
+"""The registered plugins: the table of clients and their streams (dp/server.go, handler.go, client.go)."""
 
 import asyncio
 import time
@@ -17,11 +17,15 @@ T = TypeVar("T")
 
 
 class RegistrationError(Exception):
-    """Register failed; the text is what the plugin is told."""
+    """Register failed. The plugin gets this text."""
 
 
 def start_task(tasks: asyncio.TaskGroup, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-    """Begin a task of the kubelet's; RegistrationError once it is stopping."""
+    """Start a task of the kubelet.
+
+    Raises:
+        RegistrationError: the kubelet is stopping.
+    """
     try:
         return tasks.create_task(work)
     except RuntimeError:
@@ -30,7 +34,7 @@ def start_task(tasks: asyncio.TaskGroup, work: Coroutine[Any, Any, T]) -> asynci
 
 
 class Client:
-    """One registration: a connection, and the stream that is read from it."""
+    """One registration: a connection and its stream."""
 
     def __init__(self, resource: str, socket: str) -> None:
         self.resource = resource
@@ -49,7 +53,11 @@ class Client:
         return self.peer
 
     async def run(self, receive: Callable[[v1beta1.ListAndWatchResponse, int], None]) -> None:
-        """ListAndWatch, once. RpcError with the reason if the plugin did not end it well."""
+        """Call ListAndWatch once.
+
+        Raises:
+            RpcError: the plugin did not end the stream with OK.
+        """
         ended: list[RpcError] = []
 
         async def read() -> None:
@@ -81,18 +89,20 @@ class Client:
 
 
 class ReceivedLists(list[ReceivedList]):
-    """Every list that came, over all lives of the kubelet."""
+    """All received lists, over all restarts of the kubelet."""
 
     def select(self, resource: str) -> list[ReceivedList]:
         return [message for message in self if message.resource == resource]
 
     def repeated(self, resource: str | None = None) -> int:
-        """How many said nothing new. A good plugin has none."""
+        """Return the number of lists without a change. A good plugin sends none."""
         return sum(message.repeated for message in self if resource in (None, message.resource))
 
 
 class Clients:
-    """The handlers' table and the streams of one life. Connections live as long as the kubelet's would."""
+    """The table of the handlers and the streams of one kubelet process. Connections live as long as in the real
+    kubelet.
+    """
 
     def __init__(
         self,
@@ -113,23 +123,26 @@ class Clients:
         self._limits = limits
         self._tasks = tasks
         self._clients_by_key: dict[tuple[str, str], Client] = {}
-        # With the ones nobody knows any more: the real kubelet leaks those (#124716).
+        # Including clients that are in no table: the real kubelet leaks these (#124716).
         self.open: list[Client] = []
 
     def _make_key(self, resource: str, socket: str) -> tuple[str, str]:
         return (resource, socket if self._release.keyed_by_path else "")
 
     def find_streaming(self, resource: str) -> list[Client]:
-        """Those whose stream is open, the oldest first."""
+        """Return the clients of a resource with an open stream, the oldest first."""
         return [client for client in self.open if client.resource == resource and client.is_streaming]
 
     async def connect(
         self, resource: str, socket: str, *, deadline: float | None = None, allow_duplicate: bool = False
     ) -> Client:
-        """Steps 5 to 9 of a registration. RegistrationError, with the texts of the device manager.
+        """Run steps 5 to 9 of a registration.
 
-        `deadline` (loop time) is that of Register, sent on where a release does so. `again` lets a socket in
-        that is connected already.
+        `deadline` (loop time) is that of Register, for releases that pass it on. `allow_duplicate` allows a socket that
+        is already connected.
+
+        Raises:
+            RegistrationError: with the texts of the device manager.
         """
         key = self._make_key(resource, socket)
         client = Client(resource, socket)
@@ -147,7 +160,7 @@ class Clients:
                 raise RegistrationError(f"device plugin already connected: {socket}")
             await self._ask_options(client, deadline)
         except BaseException:
-            # By name: where a live client stood under it, that one is lost from the table as well.
+            # By name: a live client with the same name is also removed from the table.
             self._clients_by_key.pop(key, None)
             raise
         start_task(self._tasks, self._run(key, client))
@@ -217,7 +230,7 @@ class Clients:
         await client.close()
 
     async def deregister(self, resource: str, socket: str) -> None:
-        """What the plugin watcher does when a socket is gone."""
+        """Remove the client of a removed socket, as the plugin watcher does."""
         key = self._make_key(resource, socket)
         if (client := self._clients_by_key.get(key)) is not None:
             await self.disconnect(key, client)

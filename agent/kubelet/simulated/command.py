@@ -1,4 +1,4 @@
-"""fake-kubelet: the simulated kubelet as a process; events out, commands in, both as lines."""
+"""fake-kubelet: the simulated kubelet as a process. Events go out and commands come in, both as lines."""
 
 import argparse
 import asyncio
@@ -29,7 +29,11 @@ COMMANDS = {
 
 
 def parse_command(line: str) -> dict[str, str]:
-    """{"command": …, argument: …} from a line of words or a JSON object; ValueError says what is wrong."""
+    """Return {"command": …, argument: …} from a line of words or a JSON object.
+
+    Raises:
+        ValueError: the line is not valid. The text shows the usage.
+    """
     if line.startswith("{"):
         arguments = {str(key): str(value) for key, value in json.loads(line).items()}
         name = arguments.get("command", "")
@@ -62,7 +66,7 @@ def print_event(event: KubeletEvent) -> None:
 
 
 async def run_command(kubelet: Kubelet, arguments: dict[str, str]) -> object:
-    """The answer to a command."""
+    """Run a command and return its answer."""
     match arguments["command"]:
         case "allocate":
             limits = {arguments["resource"]: int(arguments["count"])}
@@ -104,7 +108,7 @@ def build_state(kubelet: Kubelet) -> dict[str, object]:
 
 
 async def handle_line(kubelet: Kubelet, line: str) -> None:
-    """Every command is answered by one line, in the order of the commands."""
+    """Run the command of a line and print one line as the answer."""
     try:
         arguments = parse_command(line)
         answer = await run_command(kubelet, arguments)
@@ -115,7 +119,7 @@ async def handle_line(kubelet: Kubelet, line: str) -> None:
 
 
 async def serve(options: argparse.Namespace) -> None:
-    """Until the input ends or SIGTERM comes."""
+    """Run commands until the input ends or SIGTERM comes."""
     kubelet = Kubelet(
         options.directory,
         release=options.release,
@@ -132,7 +136,7 @@ async def serve(options: argparse.Namespace) -> None:
             transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
             stack.callback(transport.close)
         except ValueError:
-            # A regular file: all of it is there already.
+            # A regular file: read all of it.
             lines.feed_data(sys.stdin.buffer.read())
             lines.feed_eof()
         await stack.enter_async_context(kubelet)
@@ -152,7 +156,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--pod-resources", metavar="DIR", help="where the PodResources socket is made")
     parser.add_argument("--release", default="1.36", type=_release, help="1.30 to 1.37, default 1.36")
     options = parser.parse_args(arguments)
-    # SIGTERM is the usual end, a command that hangs in a plugin included.
+    # SIGTERM is the usual end, also while a command hangs in a plugin.
     with contextlib.suppress(asyncio.CancelledError, KeyboardInterrupt):
         asyncio.run(serve(options))
     return 0

@@ -1,4 +1,4 @@
-"""What one container gets: the answers of several resources made one."""
+"""The options of one container, merged from the answers of several resources."""
 
 from collections.abc import Iterable
 from typing import TypeVar
@@ -10,7 +10,7 @@ V = TypeVar("V")
 
 
 class ContainerOptions(Struct):
-    """The merged result, by key. `conflicts` names what a later resource said otherwise and lost."""
+    """The merged options, by key. `conflicts` names keys for which a later resource had another value."""
 
     envs: dict[str, str] = field(default_factory=dict)
     devices: dict[str, tuple[str, str]] = field(default_factory=dict)  # container path: (host path, permissions)
@@ -18,19 +18,19 @@ class ContainerOptions(Struct):
     annotations: dict[str, str] = field(default_factory=dict)
     cdi_devices: list[str] = field(default_factory=list)
     conflicts: list[str] = field(default_factory=list)
-    # Wanted, but this kubelet has never heard of them: the container runs without.
+    # Requested resources that this kubelet does not know. The container runs without them.
     without: tuple[str, ...] = ()
 
 
 def merge_options(
     answers: Iterable[v1beta1.ContainerAllocateResponse], without: tuple[str, ...] = ()
 ) -> ContainerOptions:
-    """As deviceRunContainerOptions of dm/pod_devices.go: the first to name a key keeps it."""
+    """Merge answers as deviceRunContainerOptions of dm/pod_devices.go: the first value of a key wins."""
     options = ContainerOptions(without=without)
 
-    def put(table: dict[str, V], what: str, key: str, value: V) -> None:
+    def put(table: dict[str, V], kind: str, key: str, value: V) -> None:
         if table.setdefault(key, value) != value:
-            options.conflicts.append(f"{what} {key}")
+            options.conflicts.append(f"{kind} {key}")
 
     for answer in answers:
         for key, value in answer.envs.items():

@@ -1,4 +1,4 @@
-"""Which devices a container gets: devicesToAllocate of dm/manager.go from where the checks are done."""
+"""The choice of devices for a container: devicesToAllocate of dm/manager.go, after the checks."""
 
 import random
 from collections.abc import Awaitable, Callable, Collection, Mapping
@@ -6,14 +6,14 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from agent.kubelet.simulated.device_table import ListedDevice
 from agent.kubelet.simulated.errors import AllocationError
 
-# (offered, must be included, wanted) -> the plugin's wish; empty without one.
+# (available IDs, required IDs, count) -> the preferred IDs, or nothing
 Prefer = Callable[[frozenset[str], frozenset[str], int], Awaitable[Collection[str]]]
 
 
 def filter_by_affinity(
     available: Collection[str], devices: Mapping[str, ListedDevice], nodes: frozenset[int] | None
 ) -> tuple[set[str], set[str], set[str]]:
-    """filterByAffinity: on the nodes, on others, on none."""
+    """Return the devices on the nodes, on other nodes, and without a node (filterByAffinity)."""
     if nodes is None or not any(device.nodes for device in devices.values()):
         return set(), set(), set(available)
     aligned: set[str] = set()
@@ -26,7 +26,7 @@ def filter_by_affinity(
 
 
 class Choice:
-    """The devices taken so far for one container; `taken` is told at once, as the kubelet does."""
+    """The devices chosen so far for one container. Each choice changes `allocated` at once, as in the kubelet."""
 
     def __init__(self, count: int, allocated: set[str], chance: random.Random) -> None:
         self.ids: set[str] = set()
@@ -39,7 +39,9 @@ class Choice:
         return len(self.ids) >= self._count
 
     def take(self, ids: Collection[str]) -> bool:
-        """In the order of a Go set, which is none, until there are enough."""
+        """Choose from these IDs, in the random order of a Go set, until there are enough. Return whether there are
+        enough.
+        """
         for device_id in shuffle(set(ids) - self.ids, self._chance):
             if self.is_complete:
                 break
@@ -86,5 +88,5 @@ class Choice:
 
 
 def shuffle(ids: Collection[str], chance: random.Random) -> list[str]:
-    """Go's order of a set, but the same for the same seed."""
+    """Return the IDs in a random order, as Go does. The same seed gives the same order."""
     return chance.sample(sorted(ids), len(ids))

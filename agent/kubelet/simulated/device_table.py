@@ -1,4 +1,4 @@
-"""The devices of every resource, and who serves them, as one kubelet process knows them."""
+"""The devices of every resource, and their plugins, as known to one kubelet process."""
 
 from collections.abc import Callable, Iterable
 from typing import Protocol
@@ -10,7 +10,7 @@ HEALTHY, UNHEALTHY = "Healthy", "Unhealthy"
 
 
 class ListedDevice(Struct):
-    """A device as a plugin listed it; `nodes` are its NUMA nodes, empty without topology."""
+    """A device as listed by a plugin. `nodes` are its NUMA nodes, empty without topology."""
 
     id: str
     health: str
@@ -31,7 +31,7 @@ class ReceivedList(Struct):
     socket: str
     devices: tuple[ListedDevice, ...]
     size: int  # of the message in bytes
-    repeated: bool  # says what the one before on this stream said: a needless fsync in the kubelet
+    repeated: bool  # equal to the previous one of this stream: a needless fsync in the kubelet
 
     @property
     def ids(self) -> frozenset[str]:
@@ -47,20 +47,20 @@ class ReceivedList(Struct):
 
     @property
     def duplicates(self) -> frozenset[str]:
-        """Ids listed more than once: the kubelet counts them twice."""
+        """IDs that are listed more than once. The kubelet counts them twice."""
         previous_ids: set[str] = set()
         return frozenset(d.id for d in self.devices if d.id in previous_ids or previous_ids.add(d.id))  # type: ignore[func-returns-value]
 
 
 class PluginConnection(Protocol):
-    """What the table knows of a client: where it leads."""
+    """The part of a client that the table needs."""
 
     @property
     def socket(self) -> str: ...
 
 
 class PluginEndpoint(MutableStruct, eq=False):
-    """Who answers for a resource. Without a connection: remembered from a checkpoint."""
+    """The plugin of a resource. Without a connection: restored from a checkpoint."""
 
     connection: PluginConnection | None
     options: v1beta1.DevicePluginOptions | None
@@ -68,7 +68,7 @@ class PluginEndpoint(MutableStruct, eq=False):
 
 
 class NodeStatus(Struct):
-    """What the node object says: a resource once known keeps its key, at 0."""
+    """The status of the node object. A known resource keeps its key, with count 0."""
 
     capacity: dict[str, int] = field(default_factory=dict)
     allocatable: dict[str, int] = field(default_factory=dict)
@@ -84,11 +84,11 @@ class DeviceTable:
         self.devices: dict[str, dict[str, ListedDevice]] = {}
         self.healthy: dict[str, set[str]] = {}
         self.unhealthy: dict[str, set[str]] = {}
-        # The newest last; more than one only where registrations are keyed by path.
+        # The newest last. More than one only if registrations are keyed by path.
         self.endpoints: dict[str, list[PluginEndpoint]] = {}
 
     def remember(self, resources: Iterable[str]) -> None:
-        """Resources of a checkpoint: known, without devices, their grace running (readCheckpoint)."""
+        """Add the resources of a checkpoint, without devices. Their grace period starts (readCheckpoint)."""
         for resource in resources:
             self.healthy[resource] = set()
             self.unhealthy[resource] = set()
@@ -102,7 +102,7 @@ class DeviceTable:
         self.endpoints[resource] = [PluginEndpoint(connection, options)]
 
     def add_endpoint(self, resource: str, connection: PluginConnection, options: v1beta1.DevicePluginOptions) -> None:
-        """As `connected`, the others that live are kept (1.37)."""
+        """Add an endpoint and keep the other live ones (1.37)."""
         alive = [e for e in self.endpoints.get(resource, ()) if e.stopped_at is None]
         self.endpoints[resource] = [*alive, PluginEndpoint(connection, options)]
 
@@ -111,7 +111,7 @@ class DeviceTable:
         return {e.connection.socket for e in served if e.connection and e.stopped_at is None}
 
     def replace_devices(self, resource: str, devices: Iterable[ListedDevice]) -> None:
-        """A full replacement. A duplicate id: the last wins here, both count in the sets."""
+        """Replace all devices of a resource. For a duplicate ID the last one wins here, but both count in the sets."""
         self._all_resources.add(resource)
         self.devices[resource] = {}
         self.healthy[resource], self.unhealthy[resource] = set(), set()
@@ -120,12 +120,12 @@ class DeviceTable:
             (self.healthy if device.health == HEALTHY else self.unhealthy)[resource].add(device.id)
 
     def get_health(self, resource: str, device_id: str) -> str:
-        """As the status of a pod has it: Healthy too if the device was listed once and is not any more."""
+        """Return the health in the status of a pod. There, an absent device that was listed once is Healthy."""
         device = self.devices.get(resource, {}).get(device_id)
         return HEALTHY if device is None or device.health == HEALTHY else UNHEALTHY
 
     def stop_endpoint(self, resource: str) -> None:
-        """PluginDisconnected: whoever serves the resource now is taken for gone."""
+        """Mark the newest endpoint of the resource as stopped, and its devices as Unhealthy (PluginDisconnected)."""
         endpoint = self.get_endpoint(resource)
         if endpoint is None:
             return
@@ -136,7 +136,7 @@ class DeviceTable:
         endpoint.stopped_at = self._clock()
 
     def remove_endpoint(self, resource: str, connection: PluginConnection) -> None:
-        """As `disconnected`, of this connection alone; another that lives takes over (1.37)."""
+        """Remove the endpoint of this connection. Another live one takes its place (1.37). The last one is stopped."""
         other_endpoints = [e for e in self.endpoints.get(resource, ()) if e.connection is not connection]
         if other_endpoints:
             self.endpoints[resource] = other_endpoints
@@ -144,7 +144,7 @@ class DeviceTable:
             self.stop_endpoint(resource)
 
     def forget_expired(self) -> set[str]:
-        """What the node-status pass does: resources whose grace is over leave the memory."""
+        """Forget and return the resources whose grace period is over, as the node-status pass does."""
         expired = set()
         for resource in self.healthy.keys() | self.unhealthy.keys():
             endpoint = self.get_endpoint(resource)
@@ -156,7 +156,7 @@ class DeviceTable:
         return expired
 
     def compute_status(self) -> NodeStatus:
-        """Capacity and allocatable of GetCapacity; looking is a node-status pass."""
+        """Return capacity and allocatable of GetCapacity. Each call is a node-status pass."""
         self._all_resources |= self.healthy.keys() | self.unhealthy.keys()
         self.forget_expired()
         status = NodeStatus(

@@ -1,4 +1,4 @@
-"""Which container holds which devices (dm/pod_devices.go), and what counts as taken."""
+"""The devices of each container (dm/pod_devices.go), and the allocated IDs."""
 
 from collections.abc import Callable, Iterable
 
@@ -6,12 +6,12 @@ from agent.kubelet.simulated.checkpoint import CheckpointEntry
 
 
 class PodDevices:
-    """`taken` is the kubelet's own set, and can differ from what pods hold: that is how devices leak."""
+    """The entries of all containers. `allocated` is the kubelet's own set. It can differ from the entries: a leak."""
 
     def __init__(self, entries: Iterable[CheckpointEntry] = ()) -> None:
         self._entries = {(h.pod, h.container, h.resource): h for h in entries}
         self.allocated: dict[str, set[str]] = {}
-        # Devices of a pod's init containers, for its containers to come. One pod at a time.
+        # Devices of the init containers of a pod, for its next containers. One pod at a time.
         self.reusable: dict[str, dict[str, set[str]]] = {}
         self.recount()
 
@@ -29,13 +29,15 @@ class PodDevices:
         self._entries[entry.pod, entry.container, entry.resource] = entry
 
     def recount(self) -> None:
-        """Taken is what pods hold, again."""
+        """Compute `allocated` again from the entries."""
         self.allocated = {}
         for entry in self._entries.values():
             self.allocated.setdefault(entry.resource, set()).update(entry.ids)
 
     def drop_finished(self, is_active: Callable[[str], bool]) -> bool:
-        """UpdateAllocatedDevices. If no finished pod held anything, `taken` stays what it was."""
+        """Drop the entries of finished pods (UpdateAllocatedDevices). Without such an entry, `allocated` does not
+        change.
+        """
         finished = [key for key in self._entries if not is_active(key[0])]
         for key in finished:
             del self._entries[key]
@@ -48,7 +50,7 @@ class PodDevices:
         return self.reusable[pod]
 
     def offer(self, pod: str, container: str) -> None:
-        """A plain init container is over before the next starts: its devices can be taken again."""
+        """Make the devices of an init container reusable. It ends before the next container starts."""
         for entry in self.find_entries(pod, container):
             self.get_reusable(pod).setdefault(entry.resource, set()).update(entry.ids)
 

@@ -1,16 +1,16 @@
-"""What a simulated kubelet raises in the face of the one who drives it."""
+"""Exceptions of the simulated kubelet."""
 
 
 class KubeletCrashed(Exception):  # noqa: N818 - it says what happened
-    """The real kubelet would have panicked here, because of what the plugin did."""
+    """The real kubelet would have panicked here because of the plugin."""
 
 
 class KubeletStopped(Exception):  # noqa: N818
-    """There is no kubelet running, or it went away during the call."""
+    """No kubelet runs, or it ended during the call."""
 
 
 class PodRefused(Exception):  # noqa: N818
-    """Admission failed, finally for this pod: `reason` and `message` as in its status."""
+    """The admission failed, finally for this pod. `reason` and `message` as in its status."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(f"{reason}: {message}")
@@ -19,11 +19,11 @@ class PodRefused(Exception):  # noqa: N818
 
 
 class AllocationError(Exception):
-    """A step of the allocation failed; the text is the device manager's own (dm/manager.go)."""
+    """A step of the allocation failed, with the text of the device manager (dm/manager.go)."""
 
 
 class RpcError(Exception):
-    """A call to the plugin failed; the text is as grpc-go prints it."""
+    """A call to the plugin failed, with the text of grpc-go."""
 
     def __init__(self, code: str, text: str) -> None:
         super().__init__(f"rpc error: code = {code} desc = {text}")

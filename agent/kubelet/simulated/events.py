@@ -1,4 +1,4 @@
-"""What happened in the kubelet, in order, for those who wait for something."""
+"""The events of the kubelet, in order, and waits for a condition."""
 
 import asyncio
 import time
@@ -9,12 +9,12 @@ from agent.core.struct import Struct, field
 
 T = TypeVar("T")
 
-# A condition may look at things that wake nobody here; those are seen this late at most.
+# Longest time until a condition is evaluated again without an event.
 _CHECK_SECONDS = 0.1
 
 
 class KubeletEvent(Struct):
-    """One thing that happened; `at` is time.monotonic()."""
+    """One event. `at` is time.monotonic()."""
 
     number: int
     at: float
@@ -28,7 +28,7 @@ class KubeletEvent(Struct):
 
 
 class KubeletEvents(Sequence[KubeletEvent]):
-    """The log of all lives of one kubelet; only grows."""
+    """The events over all restarts of one kubelet. The log only grows."""
 
     def __init__(self, listener: Callable[[KubeletEvent], None] | None = None) -> None:
         self._all: list[KubeletEvent] = []
@@ -63,12 +63,16 @@ class KubeletEvents(Sequence[KubeletEvent]):
         return event
 
     def wake(self) -> None:
-        """Everyone in `until` looks again."""
+        """Evaluate the conditions of all callers of `until` again."""
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
 
     async def until(self, condition: Callable[[], T], timeout: float) -> T:  # noqa: ASYNC109
-        """The first true value of `condition`; TimeoutError tells the last events."""
+        """Return the first true value of `condition`.
+
+        Raises:
+            TimeoutError: not within `timeout` seconds. The text shows the last events.
+        """
         try:
             async with asyncio.timeout(timeout):
                 while not (value := condition()):

@@ -1,4 +1,4 @@
-"""What shall go wrong in the next registrations."""
+"""Faults for the next registrations."""
 
 from typing import Literal
 
@@ -16,33 +16,33 @@ class Fault(MutableStruct):
 
 
 class InjectedFaults:
-    """Each is used up by `times` registrations, of `resource` or of any; first come, first served."""
+    """The pending faults. Each applies to `times` registrations, of `resource` or of any, in order."""
 
     def __init__(self) -> None:
         self._pending: list[Fault] = []
 
     def refuse(self, text: str, *, times: int = 1, resource: str | None = None) -> None:
-        """Register answers UNKNOWN with this text, and does nothing."""
+        """Register answers UNKNOWN with this text, and does nothing else."""
         self._pending.append(Fault("refuse", resource, times, text=text))
 
     def hang(self, seconds: float, *, times: int = 1, resource: str | None = None) -> None:
-        """Nothing happens for that long, then the registration goes its way."""
+        """Register waits for this time, and then continues."""
         self._pending.append(Fault("hang", resource, times, seconds=seconds))
 
     def close(self, *, times: int = 1, resource: str | None = None) -> None:
-        """The plugin's connection is dropped inside Register, nothing is dialed."""
+        """Register drops the connection of the plugin, without a dial."""
         self._pending.append(Fault("close", resource, times))
 
     def lose_answer(self, *, times: int = 1, resource: str | None = None) -> None:
-        """All is done, the stream opens, but the connection is dropped instead of an answer."""
+        """The registration succeeds and the stream opens, but the connection is dropped instead of an answer."""
         self._pending.append(Fault("lose_answer", resource, times))
 
     def answer_late(self, seconds: float, *, times: int = 1, resource: str | None = None) -> None:
-        """All is done and the stream opens; the answer comes that much later."""
+        """The registration succeeds and the stream opens. The answer comes after this time."""
         self._pending.append(Fault("answer_late", resource, times, seconds=seconds))
 
     def dial_late(self, seconds: float, *, times: int = 1, resource: str | None = None) -> None:
-        """The request is checked, then this long nothing is dialed."""
+        """The request is checked. The dial starts after this time."""
         self._pending.append(Fault("dial_late", resource, times, seconds=seconds))
 
     def refuse_watched(self, text: str, *, times: int = 1, resource: str | None = None) -> None:

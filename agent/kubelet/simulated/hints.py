@@ -1,4 +1,4 @@
-"""NUMA hints of the device manager, and what the topology manager makes of them. Pure."""
+"""NUMA hints of the device manager, and their merge in the topology manager. All functions are pure."""
 
 from collections.abc import Collection, Iterable, Mapping
 from itertools import combinations, product
@@ -11,7 +11,7 @@ POLICIES = ("none", "best-effort", "restricted", "single-numa-node")
 
 
 class Hint(Struct):
-    """A set of NUMA nodes that would do; None: any."""
+    """A sufficient set of NUMA nodes. None means any node."""
 
     nodes: frozenset[int] | None
     preferred: bool
@@ -30,7 +30,11 @@ def compute_hints(
     *,
     used_nodes_only: bool = True,
 ) -> list[Hint]:
-    """dm/topology_hints.go. Ids of `available` or `reusable` that are not listed: KubeletCrashed."""
+    """Return the hints of a resource (dm/topology_hints.go).
+
+    Raises:
+        KubeletCrashed: an ID of `available` or `reusable` is not listed.
+    """
     for device_id in (*available, *reusable):
         if device_id not in devices:
             raise KubeletCrashed(f"nil dereference in hints: {device_id} is held or free, but no longer listed")
@@ -57,7 +61,7 @@ def compute_hints(
 
 
 def merge_hints(hints_by_resource: Mapping[str, list[Hint] | None], numa_nodes: Collection[int], policy: str) -> Hint:
-    """The merged hint of one container (cm/topologymanager): nil is any node, an empty list is no way."""
+    """Return the merged hint of one container (cm/topologymanager). None is any node, an empty list is no node."""
     everywhere = frozenset(numa_nodes)
     choices = [
         [Hint(None, True)] if hints is None else (hints or [Hint(None, False)]) for hints in hints_by_resource.values()

@@ -1,4 +1,4 @@
-"""A kubelet to try device plugins against; models the device manager of 1.30 to 1.37.
+"""A kubelet for tests of device plugins. Models the device manager of 1.30 to 1.37.
 
     async with Kubelet(tmp_path) as kubelet:
         ...                                   # the plugin registers at kubelet.socket
@@ -6,7 +6,7 @@
         options = await kubelet.allocate("pod", "container", {"example.com/foo": 1})
         await kubelet.restart()
 
-What it does and what it leaves out: docs/fake-kubelet.md.
+docs/fake-kubelet.md documents the behaviour and the limits.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ from agent.kubelet.simulated.pod import Container, Kind, Pod
 
 
 class Kubelet(KubeletRestarts):
-    """Lives, and pods that outlast them: what the sync loop of the real one does with devices."""
+    """A kubelet with restarts, and pods that outlive them: the device part of the real sync loop."""
 
     async def allocate(
         self,
@@ -31,10 +31,13 @@ class Kubelet(KubeletRestarts):
         init: bool = False,
         restartable: bool = False,
     ) -> ContainerOptions:
-        """Admission of one container; PodRefused is final for the pod, whose devices are then free again.
+        """Admit one container and return its options.
 
-        Containers of a pod come in the order of admission: init containers first. `restartable` with `init`
-        is a sidecar.
+        Add the containers of a pod in the order of admission: init containers first. `restartable` with `init` is a
+        sidecar.
+
+        Raises:
+            PodRefused: final for the pod. Its devices are free again.
         """
         kind: Kind = "app" if not init else "sidecar" if restartable else "init"
         async with self._sync_loop:
@@ -86,9 +89,9 @@ class Kubelet(KubeletRestarts):
         self.events.add("pod_refused", pod=pod.key, reason=refused.reason, message=refused.message)
 
     async def readmit(self, *, reboot: bool = False) -> dict[str, str]:
-        """What a kubelet that has started does with its pods; returns {pod: message} of the refused.
+        """Handle the pods after a start of the kubelet. Return {pod: message} of the refused ones.
 
-        After a mere restart the containers run on and need nothing; after a reboot every one is admitted anew.
+        After a restart the containers continue to run. After a reboot every container is admitted again.
         """
         process, _ = self._get_process()
         process.admission.sources_ready = False
@@ -108,12 +111,16 @@ class Kubelet(KubeletRestarts):
         return refused
 
     async def pre_start(self, pod: str, container: str) -> None:
-        """PreStartContainer of each resource that wants it; AllocationError: the container does not start yet."""
+        """Call PreStartContainer of each resource that requires it.
+
+        Raises:
+            AllocationError: the container does not start yet.
+        """
         process, _ = self._get_process()
         await process.admission.pre_start(pod, self.pods[pod].containers[container])
 
     async def start_container(self, pod: str, container: str) -> ContainerOptions:
-        """A start or restart in a pod that was admitted: PreStartContainer, then the recorded answers again."""
+        """Start a container of an admitted pod, or start it again: PreStartContainer, then the recorded answers."""
         process, _ = self._get_process()
         pod_state = self.pods[pod]
         await self.pre_start(pod, container)
@@ -123,9 +130,9 @@ class Kubelet(KubeletRestarts):
         return process.admission.build_options(pod, container)
 
     def device_health(self, pod: str) -> dict[str, str]:
-        """What allocatedResourcesStatus says of a pod's devices, by id; nothing before 1.36.
+        """Return the health of a pod's devices in allocatedResourcesStatus, by ID. Before 1.36 it is empty.
 
-        An id that is not listed any more is Healthy there, and so is one whose plugin went away healthy.
+        An ID that is no longer listed is Healthy there. So is a device whose plugin ended while it was Healthy.
         """
         process, _ = self._get_process()
         if not self._node.release.tells_device_health:
@@ -139,7 +146,7 @@ class Kubelet(KubeletRestarts):
         }
 
     def remove_pod(self, pod: str) -> None:
-        """Its devices are free at the next admission or PodResources List; the plugin is not told."""
+        """Remove a pod. The plugin gets no call. The devices are free at the next admission or PodResources List."""
         pod_state = self.pods.pop(pod, None)
         if pod_state is not None:
             self.events.add("pod_removed", pod=pod)

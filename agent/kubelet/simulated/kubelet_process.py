@@ -21,13 +21,13 @@ SOCKET = "kubelet.sock"
 
 
 def remove_files(directory: str, *, all_files: bool) -> list[str]:
-    """What a kubelet removes at start, at the top level only; returns the names."""
+    """Remove the files that a kubelet removes at its start, only at the top level. Return their names."""
     removed = []
     for entry in sorted(os.scandir(directory), key=lambda entry: entry.name):
         if entry.name == CHECKPOINT:
             continue
         with contextlib.suppress(OSError):
-            # For sockets a link is followed, and the link removed.
+            # If a link leads to a socket, the link is removed.
             if not entry.is_dir(follow_symlinks=False) if all_files else stat.S_ISSOCK(entry.stat().st_mode):
                 os.unlink(entry.path)
                 removed.append(entry.name)
@@ -35,7 +35,7 @@ def remove_files(directory: str, *, all_files: bool) -> list[str]:
 
 
 class KubeletProcess:
-    """Made: the directory is cleaned and kubelet.sock bound. Listening: connections wait. Running: they are served."""
+    """One process. Created: the directory is cleaned and kubelet.sock is bound. Then it listens, and then it serves."""
 
     def __init__(self, node: SimulatedNode, *, wipe: bool) -> None:
         self._node = node
@@ -70,7 +70,7 @@ class KubeletProcess:
         self._node.events.add("listening")
 
     def _listen_pod_resources(self, directory: str) -> GrpcListener:
-        """Appears by rename, already listening."""
+        """Create the socket. It appears by rename, already listening."""
         os.makedirs(directory, mode=0o750, exist_ok=True)
         temporary = os.path.join(directory, f".{os.getpid()}.sock")
         listener = GrpcListener(temporary)
@@ -81,7 +81,7 @@ class KubeletProcess:
         return listener
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Serve until cancelled."""
         node = self._node
         try:
             async with asyncio.TaskGroup() as tasks:
@@ -131,13 +131,13 @@ class KubeletProcess:
         )
 
     def _save(self) -> None:
-        # Without its directory the real one logs an error and goes on.
+        # Without its directory the real kubelet logs an error and continues.
         with contextlib.suppress(FileNotFoundError):
             if not self.is_over:
                 Checkpoint.write(self._node.directory, self.admission.pod_devices.list_entries(), self.table.healthy)
 
     def drop(self) -> None:
-        """As SIGKILL: every connection ends without a word."""
+        """End every connection at once, as SIGKILL does."""
         self.is_over = True
         for listener in self._listeners:
             listener.drop()

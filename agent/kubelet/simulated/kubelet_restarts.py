@@ -1,4 +1,4 @@
-"""The lives of a kubelet in one directory: starting, stopping, looking at it, waiting for it."""
+"""Start, stop and restart of a kubelet in one directory, with reads of its state and waits."""
 
 import asyncio
 import os
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class KubeletRestarts:
-    """Several lives in one directory. `events`, `lists`, `faults` and `pods` last over all of them."""
+    """A kubelet that can restart. `events`, `lists`, `faults` and `pods` keep their content."""
 
     def __init__(
         self,
@@ -40,7 +40,9 @@ class KubeletRestarts:
         clock: Callable[[], float] = time.monotonic,
         listener: Callable[[KubeletEvent], None] | None = None,
     ) -> None:
-        """`clock` is that of the grace after a stream's end alone; `seed` that of what Go leaves to chance."""
+        """Create it. `clock` is only that of the grace period after the end of a stream. `seed` replaces the chance of
+        Go.
+        """
         if topology_policy not in numa.POLICIES:
             raise ValueError(f"topology policy {topology_policy!r}: one of {', '.join(numa.POLICIES)}")
         self.directory = os.fspath(directory)
@@ -67,10 +69,10 @@ class KubeletRestarts:
         )
         self._process: KubeletProcess | None = None
         self._task: asyncio.Task[None] | None = None
-        # Pods are admitted one at a time: while a plugin thinks, all others wait.
+        # Pods are admitted one at a time. During a call to a plugin all others wait.
         self._sync_loop = asyncio.Lock()
 
-    # ------------------------------------------------------------ lives
+    # ------------------------------------------------------------ start and stop
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -86,7 +88,7 @@ class KubeletRestarts:
         return self._process is not None
 
     async def start(self, *, wipe: bool = True, listen_after: float = 0.0) -> None:
-        """`wipe=False` leaves the plugins' sockets; between bind and listen pass `listen_after` seconds."""
+        """Start. With `wipe=False` the sockets of plugins stay. `listen_after` seconds pass between bind and listen."""
         if self._process is not None:
             raise RuntimeError("the kubelet is running")
         self.crashed = None
@@ -98,7 +100,7 @@ class KubeletRestarts:
             await process.close()
             raise
         self._process = process
-        # Not in a group of ours: start and stop may be called in different tasks, as pytest does.
+        # Not in a TaskGroup: start and stop may run in different tasks, as in pytest.
         self._task = asyncio.create_task(process.run(), name="simulated kubelet")
         self._task.add_done_callback(lambda _: self.events.wake())
         ready = asyncio.create_task(process.ready.wait())
@@ -108,7 +110,7 @@ class KubeletRestarts:
             await self.stop()
 
     async def stop(self, kind: Literal["term", "kill"] = "term") -> None:
-        """All connections end; kubelet.sock and the plugins' sockets stay. Stopped already: nothing."""
+        """End all connections. kubelet.sock and the sockets of plugins stay. Do nothing if the kubelet is stopped."""
         process, task = self._process, self._task
         if process is None or task is None:
             return
@@ -143,7 +145,11 @@ class KubeletRestarts:
     # ------------------------------------------------------------ waiting
 
     async def until(self, condition: Callable[[], T], timeout: float = 10.0) -> T:  # noqa: ASYNC109
-        """The first true value of `condition`, looked at after every event; TimeoutError with the last events."""
+        """Return the first true value of `condition`, which is evaluated after every event.
+
+        Raises:
+            TimeoutError: not within `timeout` seconds. The text shows the last events.
+        """
 
         def look() -> T:
             if self.crashed is not None:
@@ -154,10 +160,10 @@ class KubeletRestarts:
 
         return await self.events.until(look, timeout)
 
-    # ------------------------------------------------------------ looking
+    # ------------------------------------------------------------ state
 
     def status(self) -> NodeStatus:
-        """What the node would report; looking forgets resources whose grace is over, as the real pass does."""
+        """Return the report of the node. Each call forgets resources after their grace period, as the real one does."""
         return NodeStatus() if self._process is None else self._process.table.compute_status()
 
     def capacity(self, resource: str) -> int:
@@ -173,30 +179,30 @@ class KubeletRestarts:
         return frozenset(() if self._process is None else self._process.table.unhealthy.get(resource, ()))
 
     def is_known(self, resource: str) -> bool:
-        """Whether a pod that asks for it is refused, or runs without, when there is none."""
+        """Return whether the kubelet knows the resource. If not, a pod with this resource runs without a device."""
         return self._process is not None and self._process.admission.is_known(resource)
 
     def get_held_ids(self, resource: str) -> dict[str, tuple[str, str]]:
-        """Id: (pod, container)."""
+        """Return the held IDs as ID: (pod, container)."""
         holdings = [] if self._process is None else self._process.admission.pod_devices.list_entries()
         return {i: (h.pod, h.container) for h in holdings if h.resource == resource for i in h.ids}
 
     def get_allocated_ids(self, resource: str) -> frozenset[str]:
-        """What the kubelet takes for allocated; more than `held` where devices leaked."""
+        """Return the IDs that the kubelet counts as allocated. More than the held IDs: devices leaked."""
         return frozenset(
             () if self._process is None else self._process.admission.pod_devices.allocated.get(resource, ())
         )
 
     def streams(self, resource: str) -> int:
-        """How many ListAndWatch streams are open for it."""
+        """Return the number of open ListAndWatch streams of the resource."""
         return len(self._find_clients(resource))
 
     def connections(self) -> int:
-        """Connections to plugins, with those the real kubelet would leak."""
+        """Return the number of connections to plugins, including those that the real kubelet would leak."""
         return 0 if self._process is None or self._process.clients is None else len(self._process.clients.open)
 
     def hints(self, resource: str, count: int, *, pod: str = "", container: str = "") -> list[numa.Hint] | None:
-        """For a container to come, or for one that holds devices: None is any node, an empty list no way."""
+        """Return the hints for a new container, or for one with devices. None is any node, an empty list no node."""
         process, _ = self._get_process()
         return process.admission.compute_hints(pod, container, resource, count)
 
@@ -210,7 +216,7 @@ class KubeletRestarts:
         )
 
     def stop_reading(self, resource: str) -> None:
-        """A slow kubelet: the streams stay open, nothing is read from them."""
+        """Simulate a slow kubelet: the streams stay open, but are not read."""
         for client in self._find_clients(resource):
             client.reading.clear()
 
@@ -219,10 +225,10 @@ class KubeletRestarts:
             client.reading.set()
 
     def cancel_stream(self, resource: str, index: int = 0) -> None:
-        """RST_STREAM by the kubelet; 0 is the oldest, -1 the newest."""
+        """Send RST_STREAM to a stream. 0 is the oldest, -1 the newest."""
         self._find_clients(resource)[index].cancel_stream()
 
     async def open_stream(self, resource: str) -> None:
-        """A second connection and stream at the socket of the newest, as a duplicate registration makes."""
+        """Open a second connection and stream at the newest socket, as a duplicate registration does."""
         _, clients = self._get_process()
         await clients.connect(resource, self._find_clients(resource)[-1].socket, allow_duplicate=True)

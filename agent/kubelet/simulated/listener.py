@@ -1,4 +1,4 @@
-"""A Unix socket that gRPC services are reached at."""
+"""A Unix socket with gRPC services."""
 
 import asyncio
 import contextlib
@@ -12,7 +12,7 @@ from grpclib.server import Server
 
 
 class _Connections(Server):
-    """grpclib's server without its socket: knows every connection, so that it can end them."""
+    """The server of grpclib without its socket. It records every connection, so all can be ended."""
 
     def __init__(self, services: Sequence[Any]) -> None:
         super().__init__(services)
@@ -30,7 +30,7 @@ def _is_lost(protocol: H2Protocol) -> bool:
 
 
 class GrpcListener:
-    """Bound first, listening later: in between its file is there and connecting is refused."""
+    """A socket that is bound first and listens later. Between the two, the file exists and connections are refused."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -51,12 +51,12 @@ class GrpcListener:
         self.path = path
 
     async def serve(self, *services: Any) -> None:  # noqa: ANN401
-        """Until cancelled."""
+        """Serve until cancelled."""
         loop = asyncio.get_running_loop()
         self._connections = _Connections(services)
         ready = asyncio.Event()
-        # Not asyncio's Server: from 3.13 that removes the file, and a kubelet leaves it behind. Not sock_accept: what
-        # that has accepted when it is cancelled is lost.
+        # Not asyncio's Server: from 3.13 on it removes the file, but a kubelet leaves the file. Not sock_accept:
+        # after a cancellation the accepted connection would be lost.
         loop.add_reader(self._socket, ready.set)
         try:
             while True:
@@ -75,13 +75,13 @@ class GrpcListener:
             raise
 
     def drop(self) -> None:
-        """As the death of a process."""
+        """Abort all connections, as the end of a process does."""
         for protocol in self._connections.open if self._connections else ():
-            if hasattr(protocol, "connection") and not _is_lost(protocol):  # one just accepted has none yet
+            if hasattr(protocol, "connection") and not _is_lost(protocol):  # a new connection has none yet
                 protocol.connection._transport.abort()  # noqa: SLF001
 
     async def close(self) -> None:
-        """Connections are closed, calls that ran have ended; the file stays."""
+        """Close the connections and wait for the end of their calls. The file stays."""
         self._socket.close()
         if self._connections is None:
             return

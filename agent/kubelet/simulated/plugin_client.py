@@ -1,4 +1,4 @@
-"""A connection to a plugin, spoken as grpc-go speaks it."""
+"""A connection to a plugin that behaves like grpc-go."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -28,13 +28,13 @@ T = TypeVar("T")
 
 
 def format_code(status: Status) -> str:
-    """As grpc-go prints a status code."""
+    """Return a status code as grpc-go prints it."""
     names = {Status.OK: "OK", Status.CANCELLED: "Canceled"}
     return names.get(status) or status.name.title().replace("_", "")
 
 
 def format_timeout(seconds: float) -> str:
-    """grpc-timeout as grpc-go writes it: the finest unit that fits eight digits."""
+    """Return grpc-timeout as grpc-go writes it: the finest unit that fits eight digits."""
     nanoseconds = max(int(seconds * 1e9), 0)
     for unit, size in (("n", 1), ("u", 1_000), ("m", 1_000_000)):
         if (count := -(-nanoseconds // size)) < 100_000_000:
@@ -43,7 +43,7 @@ def format_timeout(seconds: float) -> str:
 
 
 class _Protocol(H2Protocol):
-    """Knows when the other side has spoken HTTP/2: before that grpc-go takes no connection for ready."""
+    """Waits for the first HTTP/2 frame of the peer. Before that, grpc-go does not use a connection."""
 
     def __init__(self, reader: AbstractHandler, config: Configuration, h2_config: H2Configuration) -> None:
         super().__init__(reader, config, h2_config)
@@ -68,7 +68,7 @@ class _Protocol(H2Protocol):
 
 
 class _Call(grpclib.client.Stream[Any, Any]):
-    """One call: the headers of grpc-go, its receive limit, its way to cancel."""
+    """One call with the headers, the receive limit and the cancellation of grpc-go."""
 
     _channel: "_Channel"
     size = 0
@@ -116,7 +116,7 @@ class _Call(grpclib.client.Stream[Any, Any]):
 
 
 class _Channel(grpclib.client.Channel):
-    """Connects once: a client of the kubelet whose connection is lost is at its end."""
+    """Connects only once. After the loss of its connection a client of the kubelet ends."""
 
     _protocol: "_Protocol | None"
 
@@ -156,13 +156,13 @@ class _Channel(grpclib.client.Channel):
         )
 
     def drop(self) -> None:
-        """As the death of a process: no farewell."""
+        """Abort the connection, as the end of a process does."""
         if self._protocol is not None:
             self._protocol.transport.abort()
 
 
 class Peer:
-    """An open connection. Every call fails with RpcError and nothing else."""
+    """An open connection. Every call fails only with RpcError."""
 
     def __init__(self, channel: _Channel) -> None:
         self.channel = channel
@@ -170,7 +170,7 @@ class Peer:
 
     @classmethod
     async def dial(cls, path: str, *, authority: str, user_agent: str, limit: float, backoff: float) -> "Peer":
-        """Blocking, as grpc.WithBlock: refused connections are tried again, 1 s and then times 1.6."""
+        """Connect as grpc.WithBlock: refused connections are retried after 1 s, and then times 1.6."""
         try:
             async with asyncio.timeout(limit):
                 while True:
@@ -191,7 +191,11 @@ class Peer:
     async def receive_lists(
         self, receive: Callable[[v1beta1.ListAndWatchResponse, int], None], reading: asyncio.Event
     ) -> None:
-        """ListAndWatch until it ends; RpcError if not with OK. Nothing is read while `reading` is clear."""
+        """Call ListAndWatch until it ends. Nothing is read while `reading` is clear.
+
+        Raises:
+            RpcError: the stream did not end with OK.
+        """
 
         async def stream() -> None:
             call = self.channel.request(
@@ -217,13 +221,13 @@ class Peer:
         try:
             await call_plugin(stream())
         except RpcError:
-            # A mistake of the one who receives is none of the plugin's.
+            # An error in `receive` is not an error of the plugin.
             if receive_errors:
                 raise receive_errors[0] from None
             raise
 
     async def close(self) -> None:
-        """What was said last still goes out, if the plugin reads; returns when the connection is gone."""
+        """Send the remaining data if the plugin reads, and return after the end of the connection."""
         protocol = self.channel._protocol  # noqa: SLF001
         self.channel.close()
         if protocol is None:
@@ -240,7 +244,11 @@ class Peer:
 
 
 async def call_plugin(call: Awaitable[T]) -> T:
-    """The answer to a call, or RpcError."""
+    """Return the answer to a call.
+
+    Raises:
+        RpcError: the call failed.
+    """
     try:
         return await call
     except GRPCError as error:
@@ -251,5 +259,5 @@ async def call_plugin(call: Awaitable[T]) -> T:
         raise RpcError("Unavailable", f"error reading from server: {error}") from None
     except RpcError:
         raise
-    except Exception as error:  # whatever a plugin sends ends its own call alone
+    except Exception as error:  # invalid data of a plugin ends only its own call
         raise RpcError("Internal", f"{type(error).__name__}: {error}") from error

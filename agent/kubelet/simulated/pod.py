@@ -1,4 +1,4 @@
-"""Pods and their containers, as far as devices are concerned."""
+"""Pods and their containers, with their devices."""
 
 from collections.abc import Mapping
 from typing import Literal
@@ -15,7 +15,7 @@ class Container(Struct):
 
 
 class Pod(MutableStruct):
-    """Named `name` or `namespace/name`. `phase` is Failed after a refused admission, and stays so."""
+    """A pod with the name `name` or `namespace/name`. After a refused admission, `phase` stays Failed."""
 
     key: str
     containers: dict[str, Container] = field(default_factory=dict)

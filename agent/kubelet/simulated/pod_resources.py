@@ -1,4 +1,4 @@
-"""The PodResources service: who holds what, for those who cannot ask the API server."""
+"""The PodResources service: the devices of each pod, for clients on the node."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -15,7 +15,7 @@ from agent.kubelet.simulated.pod import Pod
 
 
 class TokenBucket:
-    """One for all clients and methods of the socket."""
+    """The rate limit of the socket, shared by all clients and methods."""
 
     def __init__(self, rate: float, burst: int, clock: Callable[[], float]) -> None:
         self._rate = rate
@@ -34,7 +34,7 @@ class TokenBucket:
 
 
 def _build_entries(holdings: Iterable[CheckpointEntry]) -> Iterator[v1.ContainerDevices]:
-    """One per device and NUMA node: a device on two nodes comes twice."""
+    """Yield one entry per device and NUMA node. A device on two nodes appears twice."""
     for entry in holdings:
         for node, ids in entry.by_node.items():
             for device_id in ids:
@@ -58,7 +58,7 @@ class PodResources(v1.PodResourcesListerBase):
         self._bucket = TokenBucket(limits.pod_resources_rate, limits.pod_resources_burst, clock)
 
     def _build_pod(self, pod: Pod) -> v1.PodResources:
-        # An ordinary init container is over by the time anyone asks.
+        # An ordinary init container has ended before any request.
         containers = [
             v1.ContainerResources(
                 name=c.name, devices=list(_build_entries(self._admission.pod_devices.find_entries(pod.key, c.name)))
@@ -78,7 +78,7 @@ class PodResources(v1.PodResourcesListerBase):
         self,
         message: v1.AllocatableResourcesRequest,  # noqa: ARG002
     ) -> v1.AllocatableResourcesResponse:
-        """Healthy devices, those in use too."""
+        """Return the healthy devices, also those in use."""
         self._bucket.take()
         entries = [
             _build_entry(resource, device_id, node)

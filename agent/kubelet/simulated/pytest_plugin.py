@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 async def make_kubelet(tmp_path: Path) -> AsyncIterator[Callable[..., Kubelet]]:
-    """Makes kubelets that are stopped at the end of the test; the arguments are those of Kubelet.
+    """Create kubelets that are stopped at the end of the test. The arguments are those of Kubelet.
 
-    Without a directory: one below tmp_path, with a short name, for socket paths have 107 characters.
+    Without a directory: one below tmp_path with a short name, because socket paths have at most 107 characters.
     """
     from agent.kubelet.simulated.kubelet import Kubelet
 
     kubelets: list[Kubelet] = []
 
-    def make(directory: Path | None = None, **how: Any) -> Kubelet:  # noqa: ANN401
-        kubelets.append(Kubelet(directory or tmp_path / f"dp{len(kubelets) or ''}", **how))
+    def make(directory: Path | None = None, **options: Any) -> Kubelet:  # noqa: ANN401
+        kubelets.append(Kubelet(directory or tmp_path / f"dp{len(kubelets) or ''}", **options))
         return kubelets[-1]
 
     yield make
@@ -39,7 +39,7 @@ async def make_kubelet(tmp_path: Path) -> AsyncIterator[Callable[..., Kubelet]]:
 
 @pytest.fixture
 async def kubelet(make_kubelet: Callable[..., Kubelet]) -> Kubelet:
-    """One that runs, in a directory of its own."""
+    """Return a running kubelet in a directory of its own."""
     running = make_kubelet()
     await running.start()
     return running

@@ -21,7 +21,7 @@ VERSION = "v1beta1"
 
 
 def find_refusal(request: v1beta1.RegisterRequest) -> str | None:
-    """Steps 2 and 3, in the words of dp/server.go."""
+    """Check the request (steps 2 and 3). Return the refusal with the text of dp/server.go, or None."""
     if request.version != VERSION:
         return (
             f'requested API version "{request.version}" is not supported by kubelet. Supported version is ["{VERSION}"]'
@@ -32,12 +32,12 @@ def find_refusal(request: v1beta1.RegisterRequest) -> str | None:
 
 
 def join_path(directory: str, endpoint: str) -> str:
-    """A plain join, as filepath.Join: `..` leads out, an absolute path leads below."""
+    """Join paths as filepath.Join does: `..` leads out, an absolute path leads below."""
     return os.path.normpath(directory + "/" + endpoint)
 
 
 class Registration:
-    """Synchronous: dials back and asks for the options before it answers. Every failure is UNKNOWN with a text."""
+    """The service. It dials the plugin and reads its options, then answers. Every failure is UNKNOWN with a text."""
 
     def __init__(
         self,
@@ -121,11 +121,11 @@ class Registration:
                 return error
             return None
 
-        # Until 1.34 it goes on after the plugin has given up waiting.
+        # Until 1.34 the registration continues after the plugin has given up.
         if (error := await asyncio.shield(start_task(self._tasks, attempt()))) is not None:
             raise error
 
 
 def drop_connection(stream: Any) -> None:  # noqa: ANN401
-    """Ends the connection the call came on, without a word."""
+    """Abort the connection of the call."""
     stream._stream._transport.abort()  # noqa: SLF001

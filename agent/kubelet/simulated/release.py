@@ -1,13 +1,13 @@
-"""What differs between kubelet releases, in one place."""
+"""The differences between kubelet releases."""
 
 from agent.core.struct import Struct
 
-# The grpc-go each release is built with, as far as seen: a plugin meets it in `user-agent`.
+# The known grpc-go versions of the releases. A plugin sees the version in `user-agent`.
 _GRPC_GO = {34: "1.72.1", 35: "1.72.2", 36: "1.79.3", 37: "1.82.1"}
 
 
 class Release(Struct, order=True):
-    """A minor release, 1.30 to 1.37. 1.34 and 1.37 are held against the real ones (tests/real)."""
+    """A minor release, 1.30 to 1.37. 1.34 and 1.37 are compared with the real kubelets (tests/real)."""
 
     minor: int
 
@@ -27,12 +27,12 @@ class Release(Struct, order=True):
 
     @property
     def wipes_all_files(self) -> bool:
-        """At start every file goes, not only sockets (dm/manager.go until 1.32)."""
+        """The start removes every file, not only sockets (dm/manager.go until 1.32)."""
         return self.minor <= 32
 
     @property
     def crashes_on_lost_ids(self) -> bool:
-        """Since the device messages are pointers (#133028), an id without a device is a nil dereference."""
+        """An ID without a device is a nil dereference, because the device messages are pointers (#133028)."""
         return self.minor >= 34
 
     @property
@@ -47,7 +47,7 @@ class Release(Struct, order=True):
 
     @property
     def retries_watched_registration(self) -> bool:
-        """A failed registration from the plugin watcher is tried again (#133335)."""
+        """A failed registration from the plugin watcher is retried (#133335)."""
         return self.minor >= 36
 
     @property
@@ -62,5 +62,5 @@ class Release(Struct, order=True):
 
     @property
     def keyed_by_path(self) -> bool:
-        """Registrations of one resource are told apart by their socket (#135437)."""
+        """Registrations of one resource are distinguished by their socket (#135437)."""
         return self.minor >= 37

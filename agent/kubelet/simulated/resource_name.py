@@ -8,7 +8,7 @@ _NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
 
 
 def is_accepted(resource: str) -> bool:
-    """v1helper.IsExtendedResourceName: `requests.` + name has to be a qualified name of its own."""
+    """Return whether v1helper.IsExtendedResourceName accepts the name: `requests.` + name is a qualified name."""
     if "/" not in resource or "kubernetes.io/" in resource or resource.startswith("requests."):
         return False
     prefix, _, name = f"requests.{resource}".partition("/")

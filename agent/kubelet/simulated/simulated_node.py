@@ -1,4 +1,4 @@
-"""What is there whether or not a kubelet runs: the directories, the pods, what was seen so far."""
+"""The node without its kubelet: directories, pods, received lists and events."""
 
 import random
 from collections.abc import Callable

@@ -17,11 +17,11 @@ from agent.kubelet.simulated.registration import VERSION
 from agent.kubelet.simulated.release import Release
 from agent.kubelet.simulated.resource_name import is_accepted
 
-Identity = tuple[int, int, int]  # device, inode, time of change: a socket made anew is another one
+Identity = tuple[int, int, int]  # device, inode, time of change: a recreated socket has another identity
 
 
 class _TryError(Exception):
-    """The end of one try; `recorded` if the kubelet has the plugin in its actual state all the same."""
+    """The end of one attempt. `is_recorded`: the actual state of the kubelet contains the plugin anyway."""
 
     def __init__(self, text: str, *, is_recorded: bool = False) -> None:
         super().__init__(text)
@@ -29,7 +29,7 @@ class _TryError(Exception):
 
 
 class Watcher:
-    """Looks at the directory every 100 ms, where the kubelet has inotify and a pass each second."""
+    """Reads the directory every 100 ms. The real kubelet has inotify and a pass each second."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class Watcher:
         self._events = events
         self._release = release
         self._limits = limits
-        self._registered: dict[str, tuple[Identity, str, str]] = {}  # path: who, resource, service socket
+        self._registered: dict[str, tuple[Identity, str, str]] = {}  # path: identity, resource, service socket
         self._pending: set[str] = set()
         self._not_before: dict[str, tuple[float, float]] = {}  # path: time, next pause
 
@@ -59,7 +59,7 @@ class Watcher:
                 await asyncio.sleep(self._limits.watcher_poll)
 
     async def _update(self, tries: asyncio.TaskGroup) -> None:
-        """Unregistrations first."""
+        """Run one pass, unregistrations first."""
         present = dict(self._find_sockets(self.directory))
         for path, (identity, resource, socket) in list(self._registered.items()):
             if present.get(path) != identity:
@@ -135,7 +135,7 @@ class Watcher:
         if (refusal := self._find_refusal(info, path)) is not None:
             await self._notify(plugin, info.name, refusal)
             raise _TryError(refusal)
-        # An endpoint is taken as it is: a relative one is looked for where the kubelet was started.
+        # The endpoint is used unchanged: a relative path is relative to the working directory of the kubelet.
         socket = info.endpoint or path
         self._registered[path] = (identity, info.name, socket)
         try:
@@ -143,7 +143,7 @@ class Watcher:
         except RegistrationError as error:
             text = f"RegisterPlugin error -- plugin registration failed with err: {error}"
             await self._notify(plugin, info.name, text)
-            # Until 1.35 it counts as registered already, and is not tried again (#133725).
+            # Until 1.35 the plugin counts as registered, and there is no retry (#133725).
             raise _TryError(text, is_recorded=not self._release.retries_watched_registration) from None
         try:
             await self._notify(plugin, info.name, "")
