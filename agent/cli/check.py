@@ -54,11 +54,11 @@ def run(arguments: argparse.Namespace) -> int:
     hosts: list[str] = []
     for name, root in arguments.roots.items() if arguments.aloud is None else ():
         host_name = "this host" if root == "/" else os.path.basename(name.rstrip("/"))
-        inventory = scan_host(
+        report = scan_host(
             Root(root), configuration.resources, cdi_directories=configuration.settings.paths.cdi, all_sources=False
         )
-        findings = (*findings, *find_host_findings(loaded.entries, inventory, host_name))
-        device_count = sum(len(device) for device_list in inventory.lists.values() for device in device_list)
+        findings = (*findings, *find_host_findings(loaded.entries, report, host_name))
+        device_count = sum(len(device) for device_list in report.lists.values() for device in device_list)
         hosts.append(f"{format_count(device_count, 'device')} on {host_name}")
     findings = tuple(sort_findings(findings))
     if is_json(arguments):

@@ -49,5 +49,5 @@ def _format_devices(fixture: Mapping[str, Any]) -> Iterator[str]:
         if marked_devices:
             yield f"- {words}: {', '.join(device_texts)}"
     if "without" in fixture:
-        lacking = ", ".join(f'"{words}"' for mark, words in _MARKS.items() if mark not in fixture)
-        yield f"- without an example for {lacking}: {fixture['without']}"
+        missing_marks = ", ".join(f'"{words}"' for mark, words in _MARKS.items() if mark not in fixture)
+        yield f"- without an example for {missing_marks}: {fixture['without']}"

@@ -69,8 +69,8 @@ def _format_index(manuals: dict[str, ClassManual], kinds: dict[str, list[str]]) 
 def _format_page(manual: ClassManual, loaded: LoadedConfig) -> Iterator[str]:
     """Yield the lines of the page of a class."""
     yield from (f"# {manual.name}", "", f"{manual.about[:1].upper()}{manual.about[1:]}.")
-    used = ", ".join(f"[{name}]({name}.md)" for name in manual.uses)
-    yield f"One of the [device classes](../classes.md).{f' It uses {used}.' if used else ''}"
+    base_classes = ", ".join(f"[{name}]({name}.md)" for name in manual.uses)
+    yield f"One of the [device classes](../classes.md).{f' It uses {base_classes}.' if base_classes else ''}"
     for title, subjects in _SECTIONS:
         texts = [
             text for section_subject in subjects for subject, text in manual.sections if subject == section_subject

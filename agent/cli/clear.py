@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _format_device(device: Mapping[str, Any], check: str | None) -> str:
-    cleared = ", ".join(device["cleared"])
-    result = f"cleared: {cleared}" if cleared else f"{check} does not fail" if check else "no check fails"
+    cleared_checks = ", ".join(device["cleared"])
+    result = f"cleared: {cleared_checks}" if cleared_checks else f"{check} does not fail" if check else "no check fails"
     reason = f": {device['reason']}" if device["reason"] else ""
     return escape(f"{device['resource']} {device['id']}: {result}; {device['health'] or 'gone'} now{reason}")

@@ -53,25 +53,25 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _print_answer(arguments: argparse.Namespace, root: Root, configuration: Configuration, terminal: Terminal) -> int:
     specs = configuration.resources
-    inventory = scan_host(root, specs, compile_shipped_classes(), cdi_directories=configuration.settings.paths.cdi)
+    report = scan_host(root, specs, compile_shipped_classes(), cdi_directories=configuration.settings.paths.cdi)
     agent_data = request_agent_data(arguments, configuration, root)
     if arguments.name is None:
         if arguments.output == "table":
             print("\n".join([agent_data.format_view(terminal), *agent_data.format_problems(terminal)]))
-        return _explain_problems(arguments, inventory, configuration, terminal)
+        return _explain_problems(arguments, report, configuration, terminal)
     spec = next((spec for spec in specs if spec.name == arguments.name), None)
     if spec is None:
-        return _explain_device(arguments, inventory, configuration, terminal, agent_data)
+        return _explain_device(arguments, report, configuration, terminal, agent_data)
     if is_json(arguments):
-        print_json({**_build_json(inventory, spec), "agent": agent_data.resource}, arguments)
+        print_json({**_build_json(report, spec), "agent": agent_data.resource}, arguments)
     elif arguments.output == "name":
-        print("\n".join(device.id for device in inventory.find_listed_devices(spec)))
+        print("\n".join(device.id for device in report.find_listed_devices(spec)))
     else:
         print(
             "\n".join(
                 [
                     agent_data.format_view(terminal),
-                    *_format_resource(inventory, spec, terminal),
+                    *_format_resource(report, spec, terminal),
                     *agent_data.format_resource(terminal),
                 ]
             )
@@ -81,13 +81,13 @@ def _print_answer(arguments: argparse.Namespace, root: Root, configuration: Conf
 
 def _explain_device(
     arguments: argparse.Namespace,
-    inventory: HostReport,
+    report: HostReport,
     configuration: Configuration,
     terminal: Terminal,
     agent_data: AgentData,
 ) -> int:
     name = arguments.name
-    if agent_data.devices and isinstance(find_device(inventory, name), SearchFailure):  # an absent device
+    if agent_data.devices and isinstance(find_device(report, name), SearchFailure):  # an absent device
         if is_json(arguments):
             print_json([*agent_data.devices], arguments)
         elif arguments.output == "name":
@@ -96,59 +96,59 @@ def _explain_device(
             print("\n".join(agent_data.format_absent_devices(terminal)))
         return 0
     resources = [spec.name for spec in configuration.resources]
-    match = resolve_device(arguments, name, inventory, configuration, resources=resources)
+    match = resolve_device(arguments, name, report, configuration, resources=resources)
     if isinstance(match, int):
         return match
-    inventory, item = match
+    report, item = match
     if is_json(arguments):
-        print_json({**build_device_json(inventory, item), "agent": agent_data.find_device(item)}, arguments)
+        print_json({**build_device_json(report, item), "agent": agent_data.find_device(item)}, arguments)
     elif arguments.output == "name":
         print(make_printable(item.host.name, None))
     else:
-        print("\n".join(_format_device(inventory, item, terminal, agent_data)))
+        print("\n".join(_format_device(report, item, terminal, agent_data)))
     return 0
 
 
-def _format_device(inventory: HostReport, item: HostReportItem, terminal: Terminal, agent_data: AgentData) -> list[str]:
+def _format_device(report: HostReport, item: HostReportItem, terminal: Terminal, agent_data: AgentData) -> list[str]:
     """Return the lines about one device: its facts, its match result and the hints for other entries."""
     lines = [
         agent_data.format_view(terminal),
-        format_title(inventory, item, terminal),
+        format_title(report, item, terminal),
         *format_match_result(item, terminal, agent_data.format_device(item)),
     ]
-    lines += format_nearby_devices(inventory, item)
+    lines += format_nearby_devices(report, item)
     for entry_mismatch in item.mismatches if item.entry is None else ():
         mismatch = entry_mismatch.mismatch
         if entry_mismatch.is_only_mismatch:
             heading = f"  next         to give it to {mismatch.resource}:"
-            lines += [f"{heading} {remedy}" for remedy in find_match_hints(inventory, item, mismatch)]
+            lines += [f"{heading} {remedy}" for remedy in find_match_hints(report, item, mismatch)]
     return [terminal.make_displayable(line) for line in lines]
 
 
-def _format_resource(inventory: HostReport, spec: ResourceSpec, terminal: Terminal) -> list[str]:
+def _format_resource(report: HostReport, spec: ResourceSpec, terminal: Terminal) -> list[str]:
     class_text = f", class {spec.class_name}" if spec.class_name else ""
     return [
         f"{terminal.style(spec.name, 'bold')}      {spec.origin}{class_text}",
-        *format_match_steps(inventory, spec, terminal),
+        *format_match_steps(report, spec, terminal),
     ]
 
 
 def _explain_problems(
-    arguments: argparse.Namespace, inventory: HostReport, configuration: Configuration, terminal: Terminal
+    arguments: argparse.Namespace, report: HostReport, configuration: Configuration, terminal: Terminal
 ) -> int:
     """Print each resource with a problem, then the number of the other resources. Return the exit code."""
-    problem_specs = [spec for spec in configuration.resources if _has_problem(inventory, spec)]
+    problem_specs = [spec for spec in configuration.resources if _has_problem(report, spec)]
     if is_json(arguments):
-        print_json([_build_json(inventory, spec) for spec in problem_specs], arguments)
+        print_json([_build_json(report, spec) for spec in problem_specs], arguments)
         return 0
     if arguments.output == "name":
         print("".join(f"{spec.name}\n" for spec in problem_specs), end="")
         return 0
     if not configuration.resources:
-        print("\n".join(_format_no_resources(inventory, configuration)))
+        print("\n".join(_format_no_resources(report, configuration)))
         return 0
     for spec in problem_specs:
-        print("\n".join(_format_resource(inventory, spec, terminal)))
+        print("\n".join(_format_resource(report, spec, terminal)))
         print()
     healthy_count = len(configuration.resources) - len(problem_specs)
     noun = "resource has" if healthy_count == 1 else "resources have"
@@ -156,14 +156,14 @@ def _explain_problems(
     return 0
 
 
-def _format_no_resources(inventory: HostReport, configuration: Configuration) -> Iterator[str]:
+def _format_no_resources(report: HostReport, configuration: Configuration) -> Iterator[str]:
     """Yield lines with the reason why the agent serves no resource, and with the first step to change this."""
     if not configuration.is_valid:
         yield "no resource is served: what is configured has errors"
         yield "  next         device-agent check   (each of them, with what to write instead)"
         return
     yield f"no resource is configured in {escape(configuration.settings.paths.resources)}"
-    class_counts = Counter(name for item in inventory.items for name in item.matching_classes)
+    class_counts = Counter(name for item in report.items for name in item.matching_classes)
     if class_counts:
         shown_counts = (f"{name} {count}" for name, count in class_counts.most_common(_SHOWN_CLASSES))
         yield f"  would fit    {', '.join(shown_counts)}"
@@ -172,15 +172,15 @@ def _format_no_resources(inventory: HostReport, configuration: Configuration) ->
     yield "  next         device-agent class list --here   (all that could be served of this host)"
 
 
-def _has_problem(inventory: HostReport, spec: ResourceSpec) -> bool:
+def _has_problem(report: HostReport, spec: ResourceSpec) -> bool:
     """Return whether the resource has no listed device, an unlisted candidate or a device that is not Healthy."""
-    devices = inventory.find_listed_devices(spec)
-    candidates = (item for item in inventory.items if item.entry is spec)
+    devices = report.find_listed_devices(spec)
+    candidates = (item for item in report.items if item.entry is spec)
     has_unlisted = any(item.unlisted_reason or (item.device is None and spec.slots is None) for item in candidates)
     return not devices or has_unlisted or any(device.reason for device in devices)
 
 
-def _build_json(inventory: HostReport, spec: ResourceSpec) -> dict[str, object]:
+def _build_json(report: HostReport, spec: ResourceSpec) -> dict[str, object]:
     """Return the JSON value of a resource."""
     return {
         "resource": spec.name,
@@ -198,7 +198,7 @@ def _build_json(inventory: HostReport, spec: ResourceSpec) -> dict[str, object]:
                     for item, entry_mismatch in step.mismatches
                 ],
             }
-            for step in build_match_steps(inventory, spec)
+            for step in build_match_steps(report, spec)
         ],
         "devices": [
             {
@@ -207,16 +207,16 @@ def _build_json(inventory: HostReport, spec: ResourceSpec) -> dict[str, object]:
                 "health": device.health.value,
                 "reason": str(device.reason) or None,
             }
-            for device in inventory.find_listed_devices(spec)
+            for device in report.find_listed_devices(spec)
         ],
         "no_topology": [
             {"resource": name, "lacking": [*withheld.ids_without_node], "having": withheld.device_count}
-            for name in inventory.find_resource_names(spec)
-            if (withheld := inventory.withheld_topology.get(name)) is not None
+            for name in report.find_resource_names(spec)
+            if (withheld := report.withheld_topology.get(name)) is not None
         ],
         "unlisted": [
             {"place": unlisted.location, "reason": unlisted.reason}
-            for unlisted in inventory.unlisted
+            for unlisted in report.unlisted
             if unlisted.resource == spec.name
         ],
     }

@@ -41,13 +41,13 @@ def run(arguments: argparse.Namespace) -> int:
     start_time = time.monotonic()
     root = Recorder(arguments.root)
     configuration = load(arguments.config)
-    inventory = scan_host(
+    report = scan_host(
         root, configuration.resources, compile_shipped_classes(), cdi_directories=configuration.settings.paths.cdi
     )
-    for item in inventory.items:
-        build_device_json(inventory, item)
-    for word in HOST.words if inventory.items else ():
-        inventory.read_fact(inventory.items[0], f"host.{word}")
+    for item in report.items:
+        build_device_json(report, item)
+    for word in HOST.words if report.items else ():
+        report.read_fact(report.items[0], f"host.{word}")
     recording = root.build_recording()
     replacements: Mapping[str, int] = {}
     if arguments.pseudonymise:

@@ -70,20 +70,20 @@ def _print_answer(arguments: argparse.Namespace, root: Root, configuration: Conf
         return _print_words(arguments, root, terminal)
     classes = compile_shipped_classes()
     start_time = time.monotonic()
-    inventory = scan_host(root, configuration.resources, classes, cdi_directories=configuration.settings.paths.cdi)
+    report = scan_host(root, configuration.resources, classes, cdi_directories=configuration.settings.paths.cdi)
     if arguments.device is not None:
-        return _print_device(arguments, inventory, configuration, terminal)
+        return _print_device(arguments, report, configuration, terminal)
     if is_json(arguments):
-        print_json([build_device_json(inventory, item) for item in inventory.items], arguments)
+        print_json([build_device_json(report, item) for item in report.items], arguments)
         return 0
     if arguments.output == "name":
-        names = (item.host.name for item in select_items(inventory, everything=arguments.all))
+        names = (item.host.name for item in select_items(report, everything=arguments.all))
         print("\n".join(make_printable(name, None) for name in names))
         return 0
-    lines = format_overview(inventory, terminal, everything=arguments.all, wide=arguments.output == "wide")
-    summary = format_summary(inventory, (time.monotonic() - start_time) * 1000, everything=arguments.all)
-    missing = [f"missing: {name}: {reason} here" for name, reason in inventory.missing_devices.items()]
-    print("\n".join((*lines, *_format_skipped_paths(inventory), *missing)))
+    lines = format_overview(report, terminal, everything=arguments.all, wide=arguments.output == "wide")
+    summary = format_summary(report, (time.monotonic() - start_time) * 1000, everything=arguments.all)
+    missing_lines = [f"missing: {name}: {reason} here" for name, reason in report.missing_devices.items()]
+    print("\n".join((*lines, *_format_skipped_paths(report), *missing_lines)))
     if not arguments.watch:
         print(terminal.make_displayable(summary), file=sys.stdout if terminal.width is not None else sys.stderr)
     return 0
@@ -119,27 +119,27 @@ def _list_subsystems(root: Root) -> list[str]:
 
 
 def _print_device(
-    arguments: argparse.Namespace, inventory: HostReport, configuration: Configuration, terminal: Terminal
+    arguments: argparse.Namespace, report: HostReport, configuration: Configuration, terminal: Terminal
 ) -> int:
     """Print one device in full. Return the exit code."""
-    match = resolve_device(arguments, arguments.device, inventory, configuration)
+    match = resolve_device(arguments, arguments.device, report, configuration)
     if isinstance(match, int):
         return match
-    inventory, item = match
+    report, item = match
     if is_json(arguments):
-        print_json(build_device_json(inventory, item), arguments)
+        print_json(build_device_json(report, item), arguments)
     elif arguments.output == "name":
         print(make_printable(item.host.name, None))
     else:
-        print("\n".join(format_detail(inventory, item, terminal)))
+        print("\n".join(format_detail(report, item, terminal)))
     return 0
 
 
-def _format_skipped_paths(inventory: HostReport) -> list[str]:
+def _format_skipped_paths(report: HostReport) -> list[str]:
     """Return a line for each path that matched a configured source and is no device."""
     return [
         f"no device: {make_printable(path.path, None)}: {escape(path.reason)}   (source {source})"
-        for source, paths in inventory.skipped_paths.items()
+        for source, paths in report.skipped_paths.items()
         for path in paths
         if not path.is_alias
     ]

@@ -72,9 +72,14 @@ def _print_answer(answer: ControlAnswer, arguments: argparse.Namespace) -> None:
             print("\n".join(names))
     else:
         terminal = Terminal.detect(sys.stdout, colour=arguments.color, utc=arguments.utc)
-        fold = terminal.width is not None and not arguments.verbose
-        wide = arguments.output == "wide"
-        print("\n".join(format_status(answer, terminal, devices=arguments.resource is not None, fold=fold, wide=wide)))
+        text_lines = format_status(
+            answer,
+            terminal,
+            with_devices=arguments.resource is not None,
+            is_folded=terminal.width is not None and not arguments.verbose,
+            is_wide=arguments.output == "wide",
+        )
+        print("\n".join(text_lines))
         if arguments.watch:
             print()
     sys.stdout.flush()
@@ -84,21 +89,21 @@ def format_status(
     answer: ControlAnswer,
     terminal: Terminal,
     *,
-    devices: bool = False,
-    fold: bool = False,
-    wide: bool = False,
+    with_devices: bool = False,
+    is_folded: bool = False,
+    is_wide: bool = False,
 ) -> list[str]:
     """Return the lines of a status for people.
 
-    devices: whether each device has a line. fold: whether resources that wait for the same cause share one row.
-    wide: whether each resource has more columns.
+    with_devices: whether each device has a line. is_folded: whether resources that wait for the same cause share one
+    row. is_wide: whether each resource has more columns.
     """
     attention = answer["attention"]
     text_lines = format_agent_summary(answer, terminal)
     text_lines += format_problems(answer, terminal) if attention else []
     text_lines += [terminal.make_displayable(line) for line in _format_drains(answer, terminal)]
-    text_lines += _format_table(answer, terminal, fold=fold, wide=wide)
-    if devices:
+    text_lines += _format_table(answer, terminal, is_folded=is_folded, is_wide=is_wide)
+    if with_devices:
         text_lines += [
             line for resource in answer["resources"] for line in format_device_table(answer, resource, terminal)
         ]
@@ -139,22 +144,22 @@ def _format_summary_lines(answer: ControlAnswer, terminal: Terminal) -> Iterator
         "down": "down",
         None: "not seen yet",
     }
-    healthy = sum(resource["healthy"] for resource in answer["resources"])
-    total = healthy + sum(resource["unhealthy"] for resource in answer["resources"])
+    healthy_count = sum(resource["healthy"] for resource in answer["resources"])
+    device_count = healthy_count + sum(resource["unhealthy"] for resource in answer["resources"])
     last_change = [f"last change {times.format_time(answer['changes'][-1]['time'])}"] if answer["changes"] else []
     requested_resource = shown_resources[0] if 0 < len(shown_resources) < resource_count else None
-    streaming = (
+    streaming_text = (
         f"{requested_resource['name']} {requested_resource['state']}"
         if requested_resource
         else f"{answer['streaming']} of {len(shown_resources)} streaming"
     )
     parts = (
         f"kubelet {kubelet_states[kubelet['state']]}",
-        streaming,
-        f"{healthy:,} of {format_count(total, 'device')} Healthy",
+        streaming_text,
+        f"{healthy_count:,} of {format_count(device_count, 'device')} Healthy",
         *last_change,
     )
-    yield "  " + (" · " if terminal.unicode else ", ").join(parts)
+    yield "  " + (" · " if terminal.has_unicode else ", ").join(parts)
 
 
 def format_problems(answer: ControlAnswer, terminal: Terminal) -> Iterator[str]:
@@ -195,7 +200,7 @@ def _format_drains(answer: ControlAnswer, terminal: Terminal) -> Iterator[str]:
         yield f"  drained: {escape(subject)}{reason} since {times.format_since(drain['drained']['since'])}"
 
 
-def _format_table(answer: ControlAnswer, terminal: Terminal, *, fold: bool, wide: bool) -> list[str]:
+def _format_table(answer: ControlAnswer, terminal: Terminal, *, is_folded: bool, is_wide: bool) -> list[str]:
     times, resources = build_times(answer, terminal), answer["resources"]
     usage_times = [resource["in_use_as_of"] for resource in resources if resource["in_use_as_of"]]
     stale_note = (
@@ -203,9 +208,9 @@ def _format_table(answer: ControlAnswer, terminal: Terminal, *, fold: bool, wide
         if usage_times and _is_stale(usage_times, times)
         else ""
     )
-    groups = _fold_resources(resources) if fold else [[resource] for resource in resources]
-    rows = [_build_row(group, times, mark="*" * bool(stale_note), wide=wide) for group in groups]
-    columns = [*_COLUMNS, *_WIDE_COLUMNS] if wide else [*_COLUMNS]
+    groups = _fold_resources(resources) if is_folded else [[resource] for resource in resources]
+    rows = [_build_row(group, times, mark="*" * bool(stale_note), is_wide=is_wide) for group in groups]
+    columns = [*_COLUMNS, *_WIDE_COLUMNS] if is_wide else [*_COLUMNS]
     columns[3] = Column(f"IN USE{'*' * bool(stale_note)}", right=True, drop_order=1)
     return [*render(columns, rows, terminal), *([stale_note] if stale_note else [])]
 
@@ -214,24 +219,24 @@ def _is_stale(usage_times: Sequence[str], times: Times) -> bool:
     return times.measure_age(max(usage_times)) > STALE_SECONDS
 
 
-def _build_row(resources: Sequence[ControlAnswer], times: Times, *, mark: str, wide: bool) -> Row:
+def _build_row(resources: Sequence[ControlAnswer], times: Times, *, mark: str, is_wide: bool) -> Row:
     """Return the row of one resource, or of several equal resources."""
     resource = resources[0]
-    waiting = resource["waiting_for"]
+    cause = resource["waiting_for"]
     in_use = [member["in_use"] for member in resources]
     cells = [
         resource["name"] if len(resources) == 1 else f"+ {len(resources)} alike",
-        f"{resource['state']}: {escape(waiting)}" if waiting else resource["state"],
+        f"{resource['state']}: {escape(cause)}" if cause else resource["state"],
         f"{resource['healthy']:,}/{resource['healthy'] + resource['unhealthy']:,}"
         if len(resources) == 1
         else "all Healthy",
         "?" if None in in_use else f"{sum(in_use):,}{mark}",
         times.format_time(min(member["since"] for member in resources)),
     ]
-    if wide:
+    if is_wide:
         cells += ["–" if resource["expected"] is None else str(resource["expected"]), str(resource["streams"])]
         cells += [escape(resource["class"] or "–"), escape(resource["origin"] or "–")]
-    return Row(tuple(cells), "yellow" if waiting else "")
+    return Row(tuple(cells), "yellow" if cause else "")
 
 
 def _fold_resources(resources: Sequence[ControlAnswer]) -> list[list[ControlAnswer]]:

@@ -97,18 +97,18 @@ def format_grid(cells: Sequence[tuple[str, str]], terminal: Terminal, indent: st
     if not cells:
         return []
     cells = [(terminal.make_displayable(name), terminal.make_displayable(value)) for name, value in cells]
-    name = max(count_columns(cell[0]) for cell in cells)
-    room = (terminal.width or 0) - len(indent)
-    value = min(max(count_columns(cell[1]) for cell in cells), max(10, room // 2 - name - 4))
-    column_count = 1 if terminal.width is None else max(1, (room + 2) // (name + value + 4))
+    name_width = max(count_columns(cell[0]) for cell in cells)
+    available_width = (terminal.width or 0) - len(indent)
+    value_width = min(max(count_columns(cell[1]) for cell in cells), max(10, available_width // 2 - name_width - 4))
+    column_count = 1 if terminal.width is None else max(1, (available_width + 2) // (name_width + value_width + 4))
     lines: list[str] = []
     line = ""
     column = 0
     for name_text, value_text in cells:
-        is_wide = count_columns(value_text) > value
+        is_wide = count_columns(value_text) > value_width
         if line and (column >= column_count or is_wide):
             lines.append(line)
             line, column = "", 0
-        line += pad(f"{pad(name_text, name)}  {value_text}", name + value + 4)
+        line += pad(f"{pad(name_text, name_width)}  {value_text}", name_width + value_width + 4)
         column += column_count if is_wide else 1
     return [f"{indent}{text_line}".rstrip() for text_line in [*lines, line]]

@@ -22,8 +22,8 @@ class Terminal(Struct):
     """
 
     width: int | None = None
-    colour: bool = False
-    unicode: bool = True
+    has_colours: bool = False
+    has_unicode: bool = True
     utc: bool = False
 
     @classmethod
@@ -35,14 +35,14 @@ class Terminal(Struct):
         dumb = bool(environ.get("NO_COLOR")) or environ.get("TERM") == "dumb"
         return cls(
             width=shutil.get_terminal_size().columns if screen else None,
-            colour=colour == "always" or (colour == "auto" and screen and not dumb),
-            unicode=(stream.encoding or "").lower().replace("-", "") == "utf8",
+            has_colours=colour == "always" or (colour == "auto" and screen and not dumb),
+            has_unicode=(stream.encoding or "").lower().replace("-", "") == "utf8",
             utc=utc,
         )
 
     def make_displayable(self, text: str) -> str:
         """Return the text with replacements for the characters that the terminal cannot show."""
-        return text if self.unicode else text.translate(_PLAIN)
+        return text if self.has_unicode else text.translate(_PLAIN)
 
     def style(self, text: str, style: str) -> str:
         """Return the text in bold, dim, red or yellow.
@@ -50,7 +50,7 @@ class Terminal(Struct):
         The text is unchanged if the terminal shows no colours, or with another style.
         """
         code = _CODES.get(style)
-        return f"\033[{code}m{text}\033[0m" if self.colour and code and text else text
+        return f"\033[{code}m{text}\033[0m" if self.has_colours and code and text else text
 
 
 def cut(text: str, width: int, end: str = "…") -> str:

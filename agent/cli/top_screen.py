@@ -111,7 +111,7 @@ def format_screen(answer: ControlAnswer, view: TopView, failure: str, terminal: 
     """
     lines = [terminal.style(escape(f"not of now: {failure}"), "red")] if failure else []
     lines += [_fit_line(line, terminal) for line in format_agent_summary(answer, terminal)]
-    keys = KEY_HINTS if terminal.unicode else KEY_HINTS.replace("↑↓", "k j").replace("⏎", "CR")
+    keys = KEY_HINTS if terminal.has_unicode else KEY_HINTS.replace("↑↓", "k j").replace("⏎", "CR")
     keys = f"/{view.name_filter}" if view.is_typing else keys
     if view.shows_help:
         lines += ["", *HELP_LINES]
@@ -177,16 +177,18 @@ def _format_table(
     )
     rows = []
     for index, resource in enumerate(selected):
-        total = resource["healthy"] + resource["unhealthy"]
-        waiting = resource["waiting_for"]
+        device_count = resource["healthy"] + resource["unhealthy"]
+        cause = resource["waiting_for"]
         cells = (
             f"{'>' if index == marked_row else ' '} {resource['name']}",
-            f"{resource['state']}: {escape(waiting)}" if waiting else resource["state"],
-            f"{resource['healthy']:,}/{total:,}",
-            "?" if resource["in_use"] is None else f"{_format_bar(resource['in_use'], total)} {resource['in_use']:,}",
+            f"{resource['state']}: {escape(cause)}" if cause else resource["state"],
+            f"{resource['healthy']:,}/{device_count:,}",
+            "?"
+            if resource["in_use"] is None
+            else f"{_format_bar(resource['in_use'], device_count)} {resource['in_use']:,}",
             times.format_age(last_changes[resource["name"]]) if resource["name"] in last_changes else "–",
         )
-        rows.append(Row(cells, "yellow" if waiting else ""))
+        rows.append(Row(cells, "yellow" if cause else ""))
     return render(titles, rows, terminal)
 
 

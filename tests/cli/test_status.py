@@ -44,7 +44,7 @@ def night():
 
 def test_problems_come_first_each_with_a_next_step():
     said = answer(night())
-    shown = format_status(said, WIDE, fold=True)
+    shown = format_status(said, WIDE, is_folded=True)
     assert shown[0].startswith("✖ device-agent 1 on n, up 16 min, configuration abcdef of ")
     assert shown[2] == "  3 things need a person:"
     assert shown[3].startswith("  1 kubelet        down since ")
@@ -54,7 +54,7 @@ def test_problems_come_first_each_with_a_next_step():
 
 
 def test_what_waits_for_one_thing_is_one_row_on_a_terminal():
-    shown = format_status(answer(night()), WIDE, fold=True)
+    shown = format_status(answer(night()), WIDE, is_folded=True)
     table = [line.split() for line in shown[-4:]]
     assert table[0][:2] == ["RESOURCE", "STATE"]
     assert [row[0] for row in table[1:]] == ["example.com/a", "example.com/b", "+"]
@@ -125,6 +125,6 @@ def test_an_agent_that_does_not_say_how_many_there_are_is_asked_all_the_same():
 
 
 def test_without_unicode_marks_are_ascii():
-    shown = "\n".join(format_status(answer(night()), Terminal(80, unicode=False, utc=True)))
+    shown = "\n".join(format_status(answer(night()), Terminal(80, has_unicode=False, utc=True)))
     assert shown.isascii()
     assert "\x1b" not in shown

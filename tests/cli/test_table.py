@@ -36,7 +36,7 @@ def test_then_columns_leave_and_what_must_be_pasted_stays():
 
 
 def test_what_is_cut_ends_in_what_can_be_shown():
-    lines = render(TITLES, ROWS, Terminal(width=40, unicode=False))
+    lines = render(TITLES, ROWS, Terminal(width=40, has_unicode=False))
     assert lines[1] == "first  a long desc...   1  example.com/a"
     assert cut("abcdef", 4, "...") == "a..."
 
@@ -48,13 +48,13 @@ def test_it_never_grows_over_the_width_while_something_can_leave(width):
 
 
 def test_colour_only_where_it_is_seen():
-    plain, coloured = render(TITLES, ROWS, Terminal()), render(TITLES, ROWS, Terminal(colour=True))
+    plain, coloured = render(TITLES, ROWS, Terminal()), render(TITLES, ROWS, Terminal(has_colours=True))
     assert "\033" not in "".join(plain)
     assert coloured[2] == f"\033[2m{plain[2]}\033[0m"
 
 
 def test_without_unicode_there_are_other_characters():
-    assert render(TITLES, ROWS, Terminal(unicode=False))[2].endswith("-")
+    assert render(TITLES, ROWS, Terminal(has_unicode=False))[2].endswith("-")
 
 
 def test_grid_goes_side_by_side_where_there_is_room():
@@ -89,6 +89,6 @@ def test_when_there_is_colour(screen, environ, asked, colour):
             return screen
 
     terminal = Terminal.detect(Stream(), environ, colour=asked)
-    assert terminal.colour is colour
+    assert terminal.has_colours is colour
     assert (terminal.width is None) is not screen
-    assert terminal.unicode
+    assert terminal.has_unicode

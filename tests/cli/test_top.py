@@ -23,7 +23,7 @@ from tests.core.building import spec
 from tests.core.test_report import A, bad, good, moment
 
 B = "example.com/b"
-SCREEN = Terminal(80, colour=False, unicode=True)
+SCREEN = Terminal(80, has_colours=False, has_unicode=True)
 
 
 def said(*candidates):
@@ -121,7 +121,7 @@ def test_a_bar_is_full_or_empty_only_if_it_is(part, whole, bar):
 
 
 def test_without_unicode_it_is_ascii():
-    plain = Terminal(80, unicode=False)
+    plain = Terminal(80, has_unicode=False)
     assert all(line.isascii() for line in format_screen(two(), TopView(A), "", plain, 24))
 
 

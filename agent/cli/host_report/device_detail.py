@@ -243,5 +243,5 @@ def _format_mismatches(mismatches: tuple[EntryMismatch, ...], terminal: Terminal
     ]
     width = None if terminal.width is None else max(1, terminal.width - len(INDENT))
     columns = (Column(""), Column(""), Column(""), Column(""), Column("", drop_order=1))
-    plain = Terminal(width, unicode=terminal.unicode)
+    plain = Terminal(width, has_unicode=terminal.has_unicode)
     return render(columns, rows, plain)[1:]

@@ -68,8 +68,8 @@ def write_entries(directory: str, name: str, entries: list[LabEntry]) -> None:
 
 
 def _build_entry(name: str, *lines: str) -> LabEntry:
-    full = f"lab.example/{name}"
-    return LabEntry(full, "\n".join(("[[resource]]", f'name     = "{full}"', *lines, "")))
+    full_name = f"lab.example/{name}"
+    return LabEntry(full_name, "\n".join(("[[resource]]", f'name     = "{full_name}"', *lines, "")))
 
 
 def _list_pci_functions(root: Root) -> tuple[str, ...]:

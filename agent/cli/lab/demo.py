@@ -81,10 +81,10 @@ class Demo:
         return False
 
     async def _show_host(self) -> AsyncIterator[str]:
-        inventory = scan_host(self._lab.root, self._lab.configuration.resources)
-        if not inventory.items:
+        report = scan_host(self._lab.root, self._lab.configuration.resources)
+        if not report.items:
             raise DemoStepError("devices", "none: neither below /dev nor in sysfs")
-        for line in _wrap(_describe_devices(inventory)):
+        for line in _wrap(_describe_devices(report)):
             yield line
 
     async def _show_resources(self) -> AsyncIterator[str]:
@@ -202,18 +202,18 @@ def _format_title(number: int, title: str, command: str) -> str:
     return f"{pad(text, space)}{command}" if len(text) + 2 <= space else f"{text}\n{' ' * space}{command}"
 
 
-def _describe_devices(inventory: HostReport) -> Iterator[str]:
+def _describe_devices(report: HostReport) -> Iterator[str]:
     """Yield short texts that describe the devices of this machine."""
     for path in ("/dev/kvm", "/dev/fuse", "/dev/net/tun", "/dev/vhost-net", "/dev/dri/renderD128"):
-        if any(item.host.name == path for item in inventory.items):
+        if any(item.host.name == path for item in report.items):
             yield path
-    names = [item.host.name for item in inventory.items if item.label == "dev"]
+    names = [item.host.name for item in report.items if item.label == "dev"]
     for kind, noun in (("loop", "loop device"), ("tty", "tty"), ("video", "video node"), ("hidraw", "HID device")):
         if count := sum(_is_of_kind(name, kind) for name in names):
             yield format_count(count, noun)
     for label, noun in (("pci", "PCI function"), ("usb", "USB device"), ("net", "network interface")):
-        if inventory.count_items(label):
-            yield format_count(inventory.count_items(label), noun)
+        if report.count_items(label):
+            yield format_count(report.count_items(label), noun)
     yield f"{format_count(len(names), 'device node')} in all"
 
 

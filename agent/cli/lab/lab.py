@@ -176,11 +176,11 @@ class Lab:
                 while any(bool(device.reason) is plugged for device in self.get_list(lab_configuration.PTY).devices):
                     await self.agent.status.wait_for_change()
             return 0.0
-        healthy, unhealthy = (pty_ids, no_ids) if plugged else (no_ids, pty_ids)
+        healthy_ids, unhealthy_ids = (pty_ids, no_ids) if plugged else (no_ids, pty_ids)
         await self.kubelet.until(
             lambda: (
                 (self.kubelet.healthy(lab_configuration.PTY), self.kubelet.unhealthy(lab_configuration.PTY))
-                == (healthy, unhealthy)
+                == (healthy_ids, unhealthy_ids)
             ),
             DEADLINE,
         )

@@ -124,8 +124,10 @@ class LabCommands:
             id_count = device_list.id_count
             state = lab.agent.status.resources[name]
             reason = f": {escape(str(state.reason))}" if state.reason else ""
-            healthy = f"{device_list.count_ids(Health.HEALTHY)}/{id_count}"
-            rows.append(Row((name, f"{state.phase.value}{reason}", healthy, str(len(lab.kubelet.get_held_ids(name))))))
+            healthy_text = f"{device_list.count_ids(Health.HEALTHY)}/{id_count}"
+            rows.append(
+                Row((name, f"{state.phase.value}{reason}", healthy_text, str(len(lab.kubelet.get_held_ids(name)))))
+            )
         pods = [f"pod {pod.name}: {' '.join(pod.ids)} of {pod.resource}" for pod in lab.pods.values()]
         return [*render(titles, rows, self._terminal), *pods]
 

@@ -56,8 +56,8 @@ class Session:
     def print_kubelet_event(self, event: KubeletEvent) -> None:
         """Print a kubelet event that users need to see."""
         if event.kind == "list":
-            healthy, unhealthy = event.detail["healthy"], event.detail["unhealthy"]
-            self._print_event(f"kubelet: {event.resource}: {healthy} Healthy, {unhealthy} Unhealthy")
+            healthy_count, unhealthy_count = event.detail["healthy"], event.detail["unhealthy"]
+            self._print_event(f"kubelet: {event.resource}: {healthy_count} Healthy, {unhealthy_count} Unhealthy")
         elif event.kind in _EVENT_TEXTS:
             reason = event.detail.get("message") or event.detail.get("reason")
             self._print_event(f"kubelet: {_EVENT_TEXTS[event.kind]}" + (f": {escape(str(reason))}" if reason else ""))
