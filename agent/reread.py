@@ -113,7 +113,7 @@ def _find_slot_requests(
     """Yield all healthy devices of a resource. Each slot of the resource gives all of them."""
     slots = tuple(sorted(int(device.key.rpartition(":")[2]) for device in devices))
     offers = current.candidates.get((resource, spec.written_name), {})
-    for candidate in sorted(offers.values(), key=lambda one: (make_sort_key(one.device.location), one.device.key)):
+    for candidate in sorted(offers.values(), key=lambda item: (make_sort_key(item.device.location), item.device.key)):
         if not candidate.reason:
             name = candidate.ids[0] if candidate.ids else candidate.device.name
             device = make_device(candidate, name, spec.slots.count if spec.slots else None)

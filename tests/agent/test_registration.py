@@ -718,7 +718,7 @@ async def test_socket_that_is_always_removed_is_made_ever_more_seldom(rig, monke
 class Steep(Backoff):
     """The pause after the third failure outlasts every test."""
 
-    def seconds(self, jitter):
+    def compute_delay(self, jitter):
         return super().compute_delay(jitter) if self.failures < 3 else 1000.0
 
 

@@ -270,7 +270,7 @@ class Chaos:
         seen = {}
         for name in (FOO, BAR, NET, VFIO):
             held = self._held(name)
-            clients = kubelet._clients_of(name)
+            clients = kubelet._find_clients(name)
             if name in expected or held:
                 if len(clients) != 1:
                     return f"{name}: {len(clients)} streams"
