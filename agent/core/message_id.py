@@ -29,7 +29,7 @@ class MessageId(Enum):
     CLEARED = "8fade0e38c2343d48c8e3beb94c3e25e"
 
 
-def build_log_extra(kind: MessageId, **said: str | None) -> dict[str, dict[str, str]]:
+def build_log_extra(kind: MessageId, **values: str | None) -> dict[str, dict[str, str]]:
     """The `extra` of a log line: its kind, and what it speaks of, as the journal has that beside the words."""
-    of = {f"DEVICE_AGENT_{name.upper()}": value for name, value in said.items() if value}
-    return {"fields": {"MESSAGE_ID": kind.value, **of}}
+    journal_fields = {f"DEVICE_AGENT_{name.upper()}": value for name, value in values.items() if value}
+    return {"fields": {"MESSAGE_ID": kind.value, **journal_fields}}

@@ -6,7 +6,7 @@ from agent.core.struct import Struct
 
 BURST = 2  # messages that may follow each other at once after a quiet time
 INTERVAL = 1 / 3  # seconds to earn one more
-_NOW = 1e-6  # seconds too few to wait for
+_MIN_DELAY_S = 1e-6  # seconds too few to wait for
 
 
 class RateLimit(Struct):
@@ -20,11 +20,11 @@ class RateLimit(Struct):
 
     full_at: float = float("-inf")
 
-    def get_delay(self, now: float) -> float:
+    def get_delay(self, current_time: float) -> float:
         """Seconds until a message may be sent."""
-        left = self.full_at - (BURST - 1) * INTERVAL - now
-        return left if left > _NOW else 0.0
+        delay_s = self.full_at - (BURST - 1) * INTERVAL - current_time
+        return delay_s if delay_s > _MIN_DELAY_S else 0.0
 
-    def add_message(self, now: float) -> RateLimit:
+    def add_message(self, current_time: float) -> RateLimit:
         """After a message at that moment."""
-        return RateLimit(max(self.full_at, now) + INTERVAL)
+        return RateLimit(max(self.full_at, current_time) + INTERVAL)

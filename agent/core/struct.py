@@ -45,15 +45,15 @@ def ignore_in_comparison(*names: str) -> Callable[[type[_S]], type[_S]]:
         fields = struct.__struct_fields__
         if unknown := set(names).difference(fields):
             raise TypeError(f"{struct.__name__} has no field {', '.join(sorted(unknown))}")
-        compared = attrgetter(*(name for name in fields if name not in names))
+        get_values = attrgetter(*(name for name in fields if name not in names))
 
-        def equal(self: _S, other: object) -> bool:
-            return compared(self) == compared(other) if other.__class__ is self.__class__ else NotImplemented
+        def is_equal(self: _S, other: object) -> bool:
+            return get_values(self) == get_values(other) if other.__class__ is self.__class__ else NotImplemented
 
-        def hashed(self: _S) -> int:
-            return hash(compared(self))
+        def compute_hash(self: _S) -> int:
+            return hash(get_values(self))
 
-        for name, method in (("__eq__", equal), ("__hash__", hashed)):
+        for name, method in (("__eq__", is_equal), ("__hash__", compute_hash)):
             setattr(struct, name, method)
         return struct
 

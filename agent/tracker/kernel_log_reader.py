@@ -32,9 +32,9 @@ class KernelLogReader:
         self, root: Root, check_evaluator: CheckEvaluator, on_change: Callable[[], None], clock: Callable[[], float]
     ) -> None:
         self._kernel_log = KernelLog(root, clock)
-        self._checking = check_evaluator
-        self._stirred = on_change
-        self._reading: int | None = None
+        self._check_evaluator = check_evaluator
+        self._on_change = on_change
+        self._watched_handle: int | None = None
         self.line_count = 0
 
     @property
@@ -47,57 +47,57 @@ class KernelLogReader:
 
         anew: see to it that it is still being read.
         """
-        new = self._checking.log_history.set_logs(list_logs(specs))
-        if not self._checking.log_history.has_logs:
+        has_new_logs = self._check_evaluator.log_history.set_logs(list_logs(specs))
+        if not self._check_evaluator.log_history.has_logs:
             self.close()
             return
-        if new or self._checking.log_history.read_error is not None:
+        if has_new_logs or self._check_evaluator.log_history.read_error is not None:
             self.close()
-            why = self._kernel_log.open()
-            if why is not None and why != self._checking.log_history.read_error:
-                log.warning("%s: checks that listen to the kernel log cannot tell", why.reason)
-            self._checking.set_log_error(why)
-        for _ in iter(self._take, False):
+            error = self._kernel_log.open()
+            if error is not None and error != self._check_evaluator.log_history.read_error:
+                log.warning("%s: checks that listen to the kernel log cannot tell", error.reason)
+            self._check_evaluator.set_log_error(error)
+        for _ in iter(self._read_batch, False):
             await asyncio.sleep(0)
-        if new or restart or self._reading is None:
-            self._listen()
+        if has_new_logs or restart or self._watched_handle is None:
+            self._start_watch()
 
     def poll(self) -> None:
         """Hear what a plain file says by now, of which nothing tells when it is written to."""
-        if self._checking.log_history.has_logs and self._reading is None:
-            while self._take():
+        if self._check_evaluator.log_history.has_logs and self._watched_handle is None:
+            while self._read_batch():
                 pass
 
     def close(self) -> None:
         """Listen no more."""
-        self._stop()
+        self._stop_watch()
         self._kernel_log.close()
 
-    def _listen(self) -> None:
-        self._stop()
+    def _start_watch(self) -> None:
+        self._stop_watch()
         handle = self._kernel_log.handle
         if handle is not None:
             with suppress(OSError):  # what cannot be waited for is read at each sweep
-                asyncio.get_running_loop().add_reader(handle, self._readable)
-                self._reading = handle
+                asyncio.get_running_loop().add_reader(handle, self._read_available)
+                self._watched_handle = handle
 
-    def _stop(self) -> None:
-        if self._reading is not None:
-            asyncio.get_running_loop().remove_reader(self._reading)
-            self._reading = None
+    def _stop_watch(self) -> None:
+        if self._watched_handle is not None:
+            asyncio.get_running_loop().remove_reader(self._watched_handle)
+            self._watched_handle = None
 
-    def _readable(self) -> None:
-        self._take()
+    def _read_available(self) -> None:
+        self._read_batch()
         if self._kernel_log.is_at_end:
-            self._stop()  # until the next sweep
-        if self._checking.has_log_changes:
-            self._stirred()
+            self._stop_watch()  # until the next sweep
+        if self._check_evaluator.has_log_changes:
+            self._on_change()
 
-    def _take(self) -> bool:
+    def _read_batch(self) -> bool:
         """Whether there were records, and may be more."""
         records = self._kernel_log.read_records(RECORDS)
         self.line_count += len(records or ())
-        self._checking.add_records(records or ())
+        self._check_evaluator.add_records(records or ())
         return records is not None
 
 

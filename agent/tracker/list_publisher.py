@@ -58,26 +58,30 @@ class ListPublisher:
             dict(saved_lists), written_names=map_names_to_entries(specs, names), generated_names=names
         )
         self._registry = registry
-        self._own_specs = generated_specs
-        self._held = get_held_ids
-        self._known = get_confirmed_ids
-        self._published = on_published
+        self._generated_specs = generated_specs
+        self._get_held_ids = get_held_ids
+        self._get_confirmed_ids = get_confirmed_ids
+        self._on_published = on_published
         self._clock = clock
 
     def drop_list(self, resource: str) -> None:
         """Forget the list of a resource that is served no more."""
-        self._put({name: list_ for name, list_ in self.device_lists.lists.items() if name != resource})
+        self._set_lists({name: list_ for name, list_ in self.device_lists.lists.items() if name != resource})
 
     def forget_missing_members(self, resource: str, device: Device) -> bool:
         """Forget what a device of several host devices has lost; whether it had."""
         lists = self.device_lists.lists
-        list_ = forget_missing_members(lists[resource], device, self._held()) if resource in lists else None
+        list_ = forget_missing_members(lists[resource], device, self._get_held_ids()) if resource in lists else None
         if list_ is not None:
-            self._put({**lists, resource: list_})
+            self._set_lists({**lists, resource: list_})
         return list_ is not None
 
     async def publish(
-        self, look: Inventory, specs: Sequence[ResourceSpec], offers: ResourceCandidates, begun: float | None
+        self,
+        inventory: Inventory,
+        specs: Sequence[ResourceSpec],
+        candidates: ResourceCandidates,
+        changed_at: float | None,
     ) -> None:
         """Tell the registry what there is now; a device that moves leaves its old list before it joins the new.
 
@@ -85,53 +89,61 @@ class ListPublisher:
         begun: when the change began that this tells.
         """
         while True:
-            told = self.device_lists.lists
-            made = await self._assembled(look, specs, offers)
-            if self.device_lists.lists is not told:
+            previous_lists = self.device_lists.lists
+            current_lists = await self._build_with_specs(inventory, specs, candidates)
+            if self.device_lists.lists is not previous_lists:
                 continue  # something was forgotten meanwhile
-            self.device_lists = made
-            changed = [
-                snapshot.resource
-                for snapshot in self.device_lists.lists.values()
-                if self._registry.publish(snapshot, begun)
+            self.device_lists = current_lists
+            changed_resources = [
+                device_list.resource
+                for device_list in self.device_lists.lists.values()
+                if self._registry.publish(device_list, changed_at)
             ]
             for _ in ("the streams write", "what they wrote is sent"):  # which goes before all else
                 await asyncio.sleep(0)
-            self._published(told, self.device_lists)
+            self._on_published(previous_lists, self.device_lists)
             if not self.device_lists.awaits_delivery:
                 return
             try:
                 async with asyncio.timeout(DELIVERY_SECONDS):
-                    await self._registry.wait_until_delivered(changed)
+                    await self._registry.wait_until_delivered(changed_resources)
             except TimeoutError:
-                log.warning("%s: a list is not taken by the kubelet; going on", ", ".join(changed))
+                log.warning("%s: a list is not taken by the kubelet; going on", ", ".join(changed_resources))
 
-    async def _assembled(
-        self, look: Inventory, specs: Sequence[ResourceSpec], offers: ResourceCandidates
+    async def _build_with_specs(
+        self, inventory: Inventory, specs: Sequence[ResourceSpec], candidates: ResourceCandidates
     ) -> DeviceLists:
         """The lists of now, their CDI specs written; whoever could not be given one is Unhealthy."""
-        held = self._held()
-        made = self._assemble(look, specs, offers, held)
-        if self._own_specs is None:
-            return made
-        faults = await self._own_specs.refresh(made, specs, offers, HeldIds(held))
-        return self._assemble(look, specs, add_spec_faults(offers, faults, specs), self._held()) if faults else made
-
-    def _assemble(
-        self, look: Inventory, specs: Sequence[ResourceSpec], offers: ResourceCandidates, held: frozenset[str]
-    ) -> DeviceLists:
-        before = self.device_lists
-        return build_lists(
-            look,
-            specs,
-            held,
-            before.lists,
-            self._clock(),
-            generated_names=before.generated_names,
-            unchanged_lists=before.unchanged_lists,
-            candidates=offers,
-            confirmed_ids=self._known(),
+        held_ids = self._get_held_ids()
+        device_lists = self._build(inventory, specs, candidates, held_ids)
+        if self._generated_specs is None:
+            return device_lists
+        faults = await self._generated_specs.refresh(device_lists, specs, candidates, HeldIds(held_ids))
+        return (
+            self._build(inventory, specs, add_spec_faults(candidates, faults, specs), self._get_held_ids())
+            if faults
+            else device_lists
         )
 
-    def _put(self, snapshots: Mapping[str, DeviceList]) -> None:
-        self.device_lists = replace(self.device_lists, lists=snapshots)
+    def _build(
+        self,
+        inventory: Inventory,
+        specs: Sequence[ResourceSpec],
+        candidates: ResourceCandidates,
+        held_ids: frozenset[str],
+    ) -> DeviceLists:
+        previous = self.device_lists
+        return build_lists(
+            inventory,
+            specs,
+            held_ids,
+            previous.lists,
+            self._clock(),
+            generated_names=previous.generated_names,
+            unchanged_lists=previous.unchanged_lists,
+            candidates=candidates,
+            confirmed_ids=self._get_confirmed_ids(),
+        )
+
+    def _set_lists(self, device_lists: Mapping[str, DeviceList]) -> None:
+        self.device_lists = replace(self.device_lists, lists=device_lists)

@@ -39,7 +39,7 @@ class LookThread:
     def __init__(self, root: Root, cdi: SpecDirectories | None = None, query_source: QuerySource = NO_AGENT) -> None:
         self._root = Root(root.prefix or "/")  # its own, so that only its looks are in `asked`
         self._cdi = cdi
-        self._answers = query_source
+        self._query_source = query_source
 
     async def run(
         self,
@@ -58,31 +58,31 @@ class LookThread:
         take = partial(
             run_look,
             cdi=self._cdi,
-            query_source=self._answers,
+            query_source=self._query_source,
             prepare_results=prepare_results,
             movable_devices=movable_devices,
         )
-        asked: set[str] = set()
-        looking = start_in_thread(take, self._root, specs, previous, dirty_set)
+        silent_candidates: set[str] = set()
+        look = start_in_thread(take, self._root, specs, previous, dirty_set)
         try:
-            while not (await asyncio.wait([looking], timeout=SILENT_SECONDS))[0]:
-                now = set(self._root.paths_in_read.values()) - self._root.silent_paths
-                if silent := now & asked:
-                    self._pass_over(silent)
-                    looking.cancel()
+            while not (await asyncio.wait([look], timeout=SILENT_SECONDS))[0]:
+                current_paths = set(self._root.paths_in_read.values()) - self._root.silent_paths
+                if silent_paths := current_paths & silent_candidates:
+                    self._skip_paths(silent_paths)
+                    look.cancel()
                     # The thread that is left behind may go on with what is handed on from look to look: nothing of it.
                     previous = replace(previous, read_history=None)
-                    looking = start_in_thread(take, self._root, specs, previous, dirty_set | ALL_DIRTY)
-                asked = now - silent
-            return looking.result()
+                    look = start_in_thread(take, self._root, specs, previous, dirty_set | ALL_DIRTY)
+                silent_candidates = current_paths - silent_paths
+            return look.result()
         finally:
-            looking.cancel()
+            look.cancel()
 
-    def _pass_over(self, silent: set[str]) -> None:
+    def _skip_paths(self, silent_paths: set[str]) -> None:
         """Leave alone what does not answer, until the one read that waits for it returns."""
-        for path in sorted(silent):
+        for path in sorted(silent_paths):
             log.error("%s: does not answer; it is passed over until it does", escape(path))
-        self._root.silent_paths |= silent
+        self._root.silent_paths |= silent_paths
 
 
 def list_device_directories(root: Root, specs: Sequence[ResourceSpec]) -> frozenset[str]:
@@ -108,16 +108,19 @@ def run_look(
     sources = tuple(dict.fromkeys(source for spec in specs for source in spec.sources))
     listing = source_kinds.list_devices(root, sources, previous.listing, dirty_set)
     reader = HostReader(root, cdi, query_source)
-    swept = find_changes(specs, listing, reader, previous, dirty_set) if dirty_set.is_full_rescan else None
-    now = update_inventory(
+    rescan_changes = find_changes(specs, listing, reader, previous, dirty_set) if dirty_set.is_full_rescan else None
+    inventory = update_inventory(
         specs,
         listing,
         reader,
         previous,
-        dirty_set if swept is None else swept,
+        dirty_set if rescan_changes is None else rescan_changes,
         program_results=prepare_results,
         movable_devices=movable_devices,
     )
-    if swept is not None or now is not previous:
-        now = replace(now, read_history=build_read_history(specs, now, reader, previous, is_rescan=swept is not None))
-    return now, frozenset(now.path_index.watched_directories).union(*listing.watched_directories.values())
+    if rescan_changes is not None or inventory is not previous:
+        inventory = replace(
+            inventory,
+            read_history=build_read_history(specs, inventory, reader, previous, is_rescan=rescan_changes is not None),
+        )
+    return inventory, frozenset(inventory.path_index.watched_directories).union(*listing.watched_directories.values())

@@ -92,42 +92,42 @@ class Tracker:
         self.inventory = Inventory()
         self.specs = tuple(specs)
         self.directories: frozenset[str] = frozenset()
-        self._settle = debounce_s
-        self._every = rescan_interval_s
+        self._debounce_s = debounce_s
+        self._rescan_interval_s = rescan_interval_s
         self._clock = clock
-        self._preparing = prepare_runner
-        self._own_specs = generated_specs
-        self._known = get_confirmed_ids or get_held_ids
-        self._looking = LookThread(root, cdi, query_source)
-        self._lists = ListPublisher(
+        self._prepare_runner = prepare_runner
+        self._generated_specs = generated_specs
+        self._get_confirmed_ids = get_confirmed_ids or get_held_ids
+        self._look_thread = LookThread(root, cdi, query_source)
+        self._list_publisher = ListPublisher(
             registry,
             self.specs,
             saved_lists,
             saved_generated_names or {},
             generated_specs=generated_specs,
             get_held_ids=get_held_ids,
-            get_confirmed_ids=self._known,
+            get_confirmed_ids=self._get_confirmed_ids,
             on_published=on_published,
             clock=clock,
         )
-        self._wanted = self.specs
-        self._rounds = SourceTimers()
-        self._checking = CheckEvaluator(saved_checks or SavedChecks(), debounce_s, drains or DrainSet())
-        self._hearing = KernelLogReader(root, self._checking, self.request_lists, clock)
-        self._touched = ALL_DIRTY
-        self._reassemble = False
-        self._counts = counters or Counters()
-        self._begun: float | None = None  # when what was not looked at yet began to be
-        self._nudged = asyncio.Event()
-        self._nudged.set()
-        self._looked = asyncio.Event()
+        self._next_specs = self.specs
+        self._source_timers = SourceTimers()
+        self._check_evaluator = CheckEvaluator(saved_checks or SavedChecks(), debounce_s, drains or DrainSet())
+        self._kernel_log_reader = KernelLogReader(root, self._check_evaluator, self.request_lists, clock)
+        self._dirty_set = ALL_DIRTY
+        self._lists_requested = False
+        self._counters = counters or Counters()
+        self._change_began_at: float | None = None  # when what was not looked at yet began to be
+        self._work_event = asyncio.Event()
+        self._work_event.set()
+        self._look_event = asyncio.Event()
 
     def request_look(self, dirty_set: DirtySet = ALL_DIRTY) -> None:
         """Say that something may have changed on the host."""
-        self._touched |= dirty_set
-        if dirty_set and self._begun is None:
-            self._begun = time.monotonic()
-        self._nudged.set()
+        self._dirty_set |= dirty_set
+        if dirty_set and self._change_began_at is None:
+            self._change_began_at = time.monotonic()
+        self._work_event.set()
 
     def needs_query(self, mark: str) -> bool:
         """Whether anything rests on an inquiry."""
@@ -140,24 +140,24 @@ class Tracker:
     def report_change(self, mark: str, *, changed: bool) -> None:
         """Say that there is an answer to an inquiry, and whether it is another than before."""
         keys = self.inventory.path_index.get_keys(mark)
-        if changed or self._checking.has_undecided_check(
+        if changed or self._check_evaluator.has_undecided_check(
             found for key in keys for found in self.inventory.find_candidates(key)
         ):
             self.request_look(DirtySet(frozenset({mark})))
 
     def request_lists(self) -> None:
         """Say that what pods hold may have changed; the host need not be looked at for that."""
-        self._reassemble = True
-        self._nudged.set()
+        self._lists_requested = True
+        self._work_event.set()
 
     @property
     def device_lists(self) -> DeviceLists:
         """The lists as last told."""
-        return self._lists.device_lists
+        return self._list_publisher.device_lists
 
     def drop_list(self, resource: str) -> None:
         """Forget the list of a resource that is served no more."""
-        self._lists.drop_list(resource)
+        self._list_publisher.drop_list(resource)
 
     def find_entry(self, resource: str) -> ResourceSpec | None:
         """The entry that a resource is of, as last told; not those that add to it."""
@@ -176,147 +176,153 @@ class Tracker:
     @property
     def candidates(self) -> ResourceCandidates:
         """The candidates of the look, what fails as their fault."""
-        return self._checking.candidates
+        return self._check_evaluator.candidates
 
     @property
     def check_states(self) -> CheckStates:
         """All conditions of checks, after the last look."""
-        return self._checking.check_states
+        return self._check_evaluator.check_states
 
     @property
     def kernel_log_error(self) -> str:
         """Why the kernel log cannot be read, to which checks listen; empty if it can."""
-        absent = self._checking.log_history.read_error
+        absent = self._check_evaluator.log_history.read_error
         return absent.reason if absent else ""
 
     @property
     def counter_values(self) -> CounterValues:
         """What was counted here and by all others."""
-        self._counts.events[KERNEL_LOG] = self._hearing.line_count
-        self._counts.overruns[KERNEL_LOG] = self._hearing.overruns
-        return self._counts.build_values(self._checking.result_counts)
+        self._counters.events[KERNEL_LOG] = self._kernel_log_reader.line_count
+        self._counters.overruns[KERNEL_LOG] = self._kernel_log_reader.overruns
+        return self._counters.build_values(self._check_evaluator.result_counts)
 
     @property
     def drains(self) -> DrainSet:
         """What a person has taken out of scheduling."""
-        return self._checking.drains
+        return self._check_evaluator.drains
 
     async def set_drains(self, drains: DrainSet) -> None:
         """Have all that taken out of scheduling, and nothing else; returns when the lists say so."""
-        self._checking.drains = drains
+        self._check_evaluator.drains = drains
         self.request_lists()
         await self.wait_for_look()
 
     @property
     def saved_checks(self) -> SavedChecks:
         """What the next life is to know of checks."""
-        return self._checking.saved_checks
+        return self._check_evaluator.saved_checks
 
     async def clear(self, resource: str, device: Device, check: str | None) -> frozenset[str]:
         """Have checks of a device that fail begin anew, and look at it again; which these were, by name.
 
         check: the one; None for all of them, and for what a device of several host devices has lost ("lost").
         """
-        lost = check is None and self._lists.forget_missing_members(resource, device)
-        self._reassemble |= lost
+        has_forgotten = check is None and self._list_publisher.forget_missing_members(resource, device)
+        self._lists_requested |= has_forgotten
         entry = self.device_lists.written_names.get(resource) or resource
-        clearing = self._checking.clear(entry, device, check)
+        clearing = self._check_evaluator.clear(entry, device, check)
         await self.wait_for_look()
-        cleared = await clearing | (frozenset({"lost"}) if lost else frozenset())
-        if cleared:
-            said = escape(", ".join(sorted(cleared)))
-            extra = build_log_extra(MessageId.CLEARED, resource=resource, device=device.id, check=said)
-            log.log(NOTICE, "%s %s: cleared: %s", resource, escape(device.id), said, extra=extra)
-        return cleared
+        cleared_checks = await clearing | (frozenset({"lost"}) if has_forgotten else frozenset())
+        if cleared_checks:
+            check_names = escape(", ".join(sorted(cleared_checks)))
+            extra = build_log_extra(MessageId.CLEARED, resource=resource, device=device.id, check=check_names)
+            log.log(NOTICE, "%s %s: cleared: %s", resource, escape(device.id), check_names, extra=extra)
+        return cleared_checks
 
     def configure(self, specs: Sequence[ResourceSpec]) -> None:
         """Have other entries put in force, together with the look that sees the host as they do."""
-        self._wanted = tuple(specs)
+        self._next_specs = tuple(specs)
         self.request_look(ALL_DIRTY)
 
     async def wait_for_look(self, dirty_set: DirtySet = DirtySet()) -> None:  # noqa: B008  frozen
         """Return when a look that began after this call, at what may have changed too, is assembled and published."""
         self.request_look(dirty_set)
-        await self._looked.wait()
+        await self._look_event.wait()
 
     async def run(self) -> None:
         """Follow nudges, until cancelled."""
         try:
-            await self._follow()
+            await self._run_looks()
         finally:
-            self._hearing.close()
+            self._kernel_log_reader.close()
 
-    async def _follow(self) -> None:
+    async def _run_looks(self) -> None:
         loop = asyncio.get_running_loop()
-        looked_at, swept_at = -self._settle, loop.time()
+        last_look, last_rescan = -self._debounce_s, loop.time()
         while True:
-            await self._until_nudged(self._next(swept_at))
-            if (early := looked_at + self._settle - loop.time()) > 0 and not self._reassemble:
-                await asyncio.sleep(early)
-            self._nudged.clear()
-            self._hearing.poll()
-            if loop.time() >= swept_at + self._every:
-                self._touched = ALL_DIRTY
-            self._touched |= DirtySet(
-                keys=diff_movable_devices(self.inventory.movable_devices, self._movers(self.specs))
+            await self._wait_for_work(self._get_next_time(last_rescan))
+            if (remaining_s := last_look + self._debounce_s - loop.time()) > 0 and not self._lists_requested:
+                await asyncio.sleep(remaining_s)
+            self._work_event.clear()
+            self._kernel_log_reader.poll()
+            if loop.time() >= last_rescan + self._rescan_interval_s:
+                self._dirty_set = ALL_DIRTY
+            self._dirty_set |= DirtySet(
+                keys=diff_movable_devices(self.inventory.movable_devices, self._find_movable_devices(self.specs))
             )
-            due = self._rounds.take_due_sources(self._wanted, loop.time())
-            looked = self._checking.take_due_keys(self._clock(), swept=self._touched.is_full_rescan)
-            self._touched |= DirtySet(sources=due, keys=looked)
-            touched, self._touched = self._touched, DirtySet()
-            begun, self._begun = self._begun, None
-            reassemble, self._reassemble = self._reassemble, False
-            done, self._looked = self._looked, asyncio.Event()
-            before, specs = self.inventory, self.specs
-            if touched:
-                looked_at = loop.time()
-                swept_at = looked_at if touched.is_full_rescan else swept_at
-                await self._look(touched)
-                if self._preparing:
-                    self._preparing.set_requests(self.inventory.prepare_requests)
-            own = self._own_specs.retry_at if self._own_specs else None
-            forget = any(at is not None and loop.time() >= at for at in (self.device_lists.next_at, own))
-            stirred = reassemble or self._checking.has_log_changes
-            if stirred or forget or self.inventory is not before or self.specs is not specs:
-                self._checking.evaluate_checks(self.inventory, self.specs, self._clock())
-                await self._lists.publish(self.inventory, self.specs, self.candidates, begun)
-            done.set()
+            due_sources = self._source_timers.take_due_sources(self._next_specs, loop.time())
+            due_keys = self._check_evaluator.take_due_keys(self._clock(), is_full_rescan=self._dirty_set.is_full_rescan)
+            self._dirty_set |= DirtySet(sources=due_sources, keys=due_keys)
+            dirty_set, self._dirty_set = self._dirty_set, DirtySet()
+            changed_at, self._change_began_at = self._change_began_at, None
+            lists_requested, self._lists_requested = self._lists_requested, False
+            look_event, self._look_event = self._look_event, asyncio.Event()
+            previous, specs = self.inventory, self.specs
+            if dirty_set:
+                last_look = loop.time()
+                last_rescan = last_look if dirty_set.is_full_rescan else last_rescan
+                await self._run_look(dirty_set)
+                if self._prepare_runner:
+                    self._prepare_runner.set_requests(self.inventory.prepare_requests)
+            retry_at = self._generated_specs.retry_at if self._generated_specs else None
+            is_due = any(
+                time_due is not None and loop.time() >= time_due for time_due in (self.device_lists.next_at, retry_at)
+            )
+            has_changes = lists_requested or self._check_evaluator.has_log_changes
+            if has_changes or is_due or self.inventory is not previous or self.specs is not specs:
+                self._check_evaluator.evaluate_checks(self.inventory, self.specs, self._clock())
+                await self._list_publisher.publish(self.inventory, self.specs, self.candidates, changed_at)
+            look_event.set()
 
-    def _next(self, swept_at: float) -> float:
+    def _get_next_time(self, last_rescan: float) -> float:
         """When there is something to do without a nudge: the sweep, the round of a source, something to forget."""
-        own = self._own_specs.retry_at if self._own_specs else None
-        others = (self.device_lists.next_at, self._checking.next_at, own)
-        return min(swept_at + self._every, self._rounds.next_at, *(at for at in others if at is not None))
+        retry_at = self._generated_specs.retry_at if self._generated_specs else None
+        times = (self.device_lists.next_at, self._check_evaluator.next_at, retry_at)
+        return min(
+            last_rescan + self._rescan_interval_s,
+            self._source_timers.next_at,
+            *(time_due for time_due in times if time_due is not None),
+        )
 
-    async def _until_nudged(self, when: float) -> None:
+    async def _wait_for_work(self, deadline: float) -> None:
         try:
-            async with asyncio.timeout_at(when):
-                await self._nudged.wait()
+            async with asyncio.timeout_at(deadline):
+                await self._work_event.wait()
         except TimeoutError:
             return
 
-    async def _look(self, touched: DirtySet) -> None:
+    async def _run_look(self, dirty_set: DirtySet) -> None:
         """Look, and put what is seen in force together with the entries that saw it."""
-        wanted = self._wanted
-        touched = touched if wanted is self.specs else ALL_DIRTY
-        await self._hearing.follow(wanted, restart=touched.is_full_rescan)
-        began = time.monotonic()
-        self.inventory, self.directories = await self._looking.run(
-            wanted,
+        specs = self._next_specs
+        dirty_set = dirty_set if specs is self.specs else ALL_DIRTY
+        await self._kernel_log_reader.follow(specs, restart=dirty_set.is_full_rescan)
+        started_at = time.monotonic()
+        self.inventory, self.directories = await self._look_thread.run(
+            specs,
             self.inventory,
-            touched,
-            prepare_results=self._preparing.outcomes if self._preparing else None,
-            movable_devices=self._movers(wanted),
+            dirty_set,
+            prepare_results=self._prepare_runner.outcomes if self._prepare_runner else None,
+            movable_devices=self._find_movable_devices(specs),
         )
-        self._counts.look_times.observe(time.monotonic() - began)
-        if self._own_specs and self._own_specs.directory and any(spec.via for spec in wanted):
-            self.directories |= {self._own_specs.directory}
-        self.specs = wanted
+        self._counters.look_times.observe(time.monotonic() - started_at)
+        if self._generated_specs and self._generated_specs.directory and any(spec.via for spec in specs):
+            self.directories |= {self._generated_specs.directory}
+        self.specs = specs
 
-    def _movers(self, specs: Sequence[ResourceSpec]) -> Mapping[str, MovableDevice]:
+    def _find_movable_devices(self, specs: Sequence[ResourceSpec]) -> Mapping[str, MovableDevice]:
         """The devices that pods hold and that may be in them."""
         if not any(spec.moved_words is not None for spec in specs):
             return {}
         return find_movable_devices(
-            specs, self.device_lists.lists, self.device_lists.written_names, HeldIds(self._known()).is_held
+            specs, self.device_lists.lists, self.device_lists.written_names, HeldIds(self._get_confirmed_ids()).is_held
         )

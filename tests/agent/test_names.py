@@ -85,7 +85,7 @@ async def test_a_remembered_name_is_registered_before_the_host_is_looked_at(rig,
         await rig.allocatable(M1, 1)
         await rig.allocatable(FOO, 1)
     looking = asyncio.Event()
-    take = wiring.Tracker._look
+    take = wiring.Tracker._run_look
 
     async def slow(self, touched):
         await looking.wait()

@@ -65,135 +65,151 @@ NEW = CheckState(never_healthy=True)  # nothing was said of it yet
 
 
 def step_check(
-    check: Check, condition: CheckState, outcome: CheckResult, now: float, apart: float
+    check: Check, state: CheckState, result: CheckResult, current_time: float, look_distance_s: float
 ) -> tuple[CheckState, float | None]:
-    """The condition after a look, and when to look again without an event; None if that is not needed.
+    """Return the check state after a look, and the monotonic time of the next look that needs no event, or None.
 
     Args:
-        check: how much it takes.
-        condition: the condition before it.
-        outcome: what the look says.
-        now: monotonic seconds.
-        apart: seconds between looks that count as two, for a check that does not say how often to look.
+        check: the check with its thresholds.
+        state: the check state before the look.
+        result: the check result of the look.
+        current_time: monotonic seconds.
+        look_distance_s: seconds between two looks that both count, for a check without an interval of its own.
     """
-    distance = apart if check.interval is None else check.interval
+    distance_s = look_distance_s if check.interval is None else check.interval
     if not isinstance(check.criterion, CounterCheck):
-        after = _stepped(check, condition, outcome, now, distance)
-    elif outcome.count is None:
-        after = _uncounted(check, condition, outcome, now, distance)
+        current = _step_state(check, state, result, current_time, distance_s)
+    elif result.count is None:
+        current = _step_unknown_counter(check, state, result, current_time, distance_s)
     else:
-        after = _counted(check, condition, outcome, now, distance)
-    times = [] if check.interval is None else [now + check.interval]
-    goal = _goal(check, after)
-    if after.since is not None and goal is not None:
-        if not isinstance(goal, LookCount):
-            times.append(after.since + goal.seconds)
+        current = _step_counter(check, state, result, current_time, distance_s)
+    times = [] if check.interval is None else [current_time + check.interval]
+    threshold = _get_threshold(check, current)
+    if current.since is not None and threshold is not None:
+        if not isinstance(threshold, LookCount):
+            times.append(current.since + threshold.seconds)
         elif check.interval is not None:
-            times.append(after.counted_at + check.interval)
-    return after, min((at for at in times if at > now), default=None)
+            times.append(current.counted_at + check.interval)
+    return current, min((at for at in times if at > current_time), default=None)
 
 
 def step_log_check(
-    check: Check, condition: CheckState, outcome: CheckResult, journal: KernelLogHistory, now: float
+    check: Check, state: CheckState, result: CheckResult, log_history: KernelLogHistory, current_time: float
 ) -> tuple[CheckState, float | None]:
     """The same of a check that listens to the kernel log, whether or not its device was looked at."""
-    if outcome.subscription is not None and journal.read_error is not None:
-        outcome = check.make_unknown_result(f"{LOG_HEAD}{journal.read_error.reason}")
-    if condition.latched or outcome.verdict is CheckVerdict.IGNORED:
-        return condition, None
-    well = HEALTHY if condition.cleared_line < 0 else CheckState(cleared_line=condition.cleared_line)
-    if check.log is None or outcome.subscription is None:
-        blind = replace(well, failing=True, reason=outcome.reason, failing_as_unknown=True)
-        return (blind if outcome.verdict is CheckVerdict.FAIL else well), None
-    found = [
+    if result.subscription is not None and log_history.read_error is not None:
+        result = check.make_unknown_result(f"{LOG_HEAD}{log_history.read_error.reason}")
+    if state.latched or result.verdict is CheckVerdict.IGNORED:
+        return state, None
+    healthy_state = HEALTHY if state.cleared_line < 0 else CheckState(cleared_line=state.cleared_line)
+    if check.log is None or result.subscription is None:
+        unknown_state = replace(healthy_state, failing=True, reason=result.reason, failing_as_unknown=True)
+        return (unknown_state if result.verdict is CheckVerdict.FAIL else healthy_state), None
+    failing_lines = [
         failing
-        for heard in journal.find_matches(check.log, outcome.subscription.keys)
-        if (failing := heard.find_failing_line(check.log, condition.cleared_line, now)) is not None
+        for matches in log_history.find_matches(check.log, result.subscription.keys)
+        if (failing := matches.find_failing_line(check.log, state.cleared_line, current_time)) is not None
     ]
-    if not found:
-        return well, None
-    line, over = max(found, key=lambda each: inf if each[1] is None else each[1])
-    same = condition.failing and not condition.failing_as_unknown and over is not None
-    said = condition.reason if same else _said(outcome.subscription.phrase, line)
-    evidence = condition.evidence if same and condition.evidence else shorten(line.text, REASON_LIMIT)
-    return replace(well, failing=True, reason=said, latched=over is None, evidence=evidence), over
+    if not failing_lines:
+        return healthy_state, None
+    line, recovery_time = max(failing_lines, key=lambda item: inf if item[1] is None else item[1])
+    is_same_failure = state.failing and not state.failing_as_unknown and recovery_time is not None
+    reason = state.reason if is_same_failure else _format_line(result.subscription.phrase, line)
+    evidence = state.evidence if is_same_failure and state.evidence else shorten(line.text, REASON_LIMIT)
+    return replace(
+        healthy_state, failing=True, reason=reason, latched=recovery_time is None, evidence=evidence
+    ), recovery_time
 
 
-def set_change_time(condition: CheckState, before: CheckState, now: float) -> CheckState:
+def set_change_time(current: CheckState, previous: CheckState, current_time: float) -> CheckState:
     """The condition with when it turned, which those that step it leave out."""
-    turned = before.changed_at if condition.failing is before.failing else now
-    return condition if condition.changed_at == turned else replace(condition, changed_at=turned)
+    changed_at = previous.changed_at if current.failing is previous.failing else current_time
+    return current if current.changed_at == changed_at else replace(current, changed_at=changed_at)
 
 
-def _said(phrase: tuple[str | Slot, ...], line: LogLine) -> str:
+def _format_line(phrase: tuple[str | Slot, ...], line: LogLine) -> str:
     return shorten(format_parts(phrase, CapturedFacts(line.captured_values)) if phrase else line.text, REASON_LIMIT)
 
 
-def _goal(check: Check, condition: CheckState) -> LookThreshold | None:
+def _get_threshold(check: Check, state: CheckState) -> LookThreshold | None:
     """What it takes to turn."""
-    if condition.failing and not condition.never_healthy:
+    if state.failing and not state.never_healthy:
         return check.recovery_threshold
     return ONE_LOOK if isinstance(check.failure_threshold, EventRate) else check.failure_threshold
 
 
-def _counted(check: Check, before: CheckState, outcome: CheckResult, now: float, apart: float) -> CheckState:
+def _step_counter(
+    check: Check, previous: CheckState, result: CheckResult, current_time: float, distance_s: float
+) -> CheckState:
     """After a look at a counter: one that is lower than before began anew, and has not grown."""
-    before = (
-        replace(before, failing=False, reason="", since=None, failing_as_unknown=False)
-        if before.failing_as_unknown
-        else before
+    previous = (
+        replace(previous, failing=False, reason="", since=None, failing_as_unknown=False)
+        if previous.failing_as_unknown
+        else previous
     )
-    count = outcome.count or 0
-    more = 0 if before.count is None else max(0, count - before.count)
+    count = result.count or 0
+    growth = 0 if previous.count is None else max(0, count - previous.count)
     word = check.criterion.word if isinstance(check.criterion, CounterCheck) else ""
-    said = outcome.reason or f"{word} grew from {before.count} to {count}"
-    grown: tuple[tuple[float, int], ...] = ()
-    if before.failing or not isinstance(check.failure_threshold, EventRate):
-        bad = more > 0
+    reason = result.reason or f"{word} grew from {previous.count} to {count}"
+    recent_growth: tuple[tuple[float, int], ...] = ()
+    if previous.failing or not isinstance(check.failure_threshold, EventRate):
+        is_failing = growth > 0
     else:
-        recent = (*before.recent_growth, (now, more)) if more else before.recent_growth
-        grown = tuple(each for each in recent if each[0] >= now - check.failure_threshold.seconds)
-        bad = sum(by for _, by in grown) >= check.failure_threshold.number
-    seen = CheckResult(CheckVerdict.FAIL, said) if bad else CheckResult(CheckVerdict.PASS)
-    after = _stepped(check, replace(before, count=None, recent_growth=()), seen, now, apart)
-    return replace(after, count=count, recent_growth=() if after.failing else grown)
-
-
-def _uncounted(check: Check, before: CheckState, outcome: CheckResult, now: float, apart: float) -> CheckState:
-    """After a look at which nobody could tell the counter: that heals by itself, and no growth is missed."""
-    after = _stepped(check, replace(before, count=None, recent_growth=()), outcome, now, apart)
-    blind = after.failing and (before.failing_as_unknown or not before.failing)
-    return replace(after, count=before.count, recent_growth=before.recent_growth, failing_as_unknown=blind)
-
-
-def _stepped(check: Check, condition: CheckState, outcome: CheckResult, now: float, apart: float) -> CheckState:
-    goal = _goal(check, condition)
-    if outcome.verdict in {CheckVerdict.IGNORED, CheckVerdict.PENDING}:
-        return condition
-    if outcome.verdict is CheckVerdict.NOT_APPLICABLE:
-        return HEALTHY if goal is not None else _still(condition)
-    bad = outcome.verdict is CheckVerdict.FAIL
-    if condition.never_healthy and not bad:
-        return HEALTHY
-    if (bad is condition.failing and not condition.never_healthy) or goal is None:
-        return _still(condition)
-    if condition.never_healthy and not condition.failing:
-        condition = replace(condition, failing=True, reason=outcome.reason)
-    begun = now if condition.since is None else condition.since
-    apart_enough = (
-        now >= condition.counted_at + apart
-        if outcome.query_number is None
-        else outcome.query_number != condition.query_number
+        all_growth = (*previous.recent_growth, (current_time, growth)) if growth else previous.recent_growth
+        recent_growth = tuple(item for item in all_growth if item[0] >= current_time - check.failure_threshold.seconds)
+        is_failing = sum(amount for _, amount in recent_growth) >= check.failure_threshold.number
+    growth_result = CheckResult(CheckVerdict.FAIL, reason) if is_failing else CheckResult(CheckVerdict.PASS)
+    current = _step_state(
+        check, replace(previous, count=None, recent_growth=()), growth_result, current_time, distance_s
     )
-    counts = condition.since is None or apart_enough
-    looks = condition.look_count + counts
-    if looks >= goal.number if isinstance(goal, LookCount) else now >= begun + goal.seconds:
-        return CheckState(bad, condition.reason or outcome.reason if bad else "")
-    if not counts:
-        return replace(condition, since=begun)
-    return replace(condition, since=begun, look_count=looks, counted_at=now, query_number=outcome.query_number)
+    return replace(current, count=count, recent_growth=() if current.failing else recent_growth)
 
 
-def _still(condition: CheckState) -> CheckState:
+def _step_unknown_counter(
+    check: Check, previous: CheckState, result: CheckResult, current_time: float, distance_s: float
+) -> CheckState:
+    """After a look at which nobody could tell the counter: that heals by itself, and no growth is missed."""
+    current = _step_state(check, replace(previous, count=None, recent_growth=()), result, current_time, distance_s)
+    failing_as_unknown = current.failing and (previous.failing_as_unknown or not previous.failing)
+    return replace(
+        current, count=previous.count, recent_growth=previous.recent_growth, failing_as_unknown=failing_as_unknown
+    )
+
+
+def _step_state(
+    check: Check, state: CheckState, result: CheckResult, current_time: float, distance_s: float
+) -> CheckState:
+    threshold = _get_threshold(check, state)
+    if result.verdict in {CheckVerdict.IGNORED, CheckVerdict.PENDING}:
+        return state
+    if result.verdict is CheckVerdict.NOT_APPLICABLE:
+        return HEALTHY if threshold is not None else _end_row(state)
+    is_failing = result.verdict is CheckVerdict.FAIL
+    if state.never_healthy and not is_failing:
+        return HEALTHY
+    if (is_failing is state.failing and not state.never_healthy) or threshold is None:
+        return _end_row(state)
+    if state.never_healthy and not state.failing:
+        state = replace(state, failing=True, reason=result.reason)
+    since = current_time if state.since is None else state.since
+    is_new_look = (
+        current_time >= state.counted_at + distance_s
+        if result.query_number is None
+        else result.query_number != state.query_number
+    )
+    is_counted = state.since is None or is_new_look
+    look_count = state.look_count + is_counted
+    if (
+        look_count >= threshold.number
+        if isinstance(threshold, LookCount)
+        else current_time >= since + threshold.seconds
+    ):
+        return CheckState(is_failing, state.reason or result.reason if is_failing else "")
+    if not is_counted:
+        return replace(state, since=since)
+    return replace(state, since=since, look_count=look_count, counted_at=current_time, query_number=result.query_number)
+
+
+def _end_row(state: CheckState) -> CheckState:
     """The same with no row."""
-    return condition if condition.since is None else CheckState(condition.failing, condition.reason)
+    return state if state.since is None else CheckState(state.failing, state.reason)

@@ -54,37 +54,46 @@ class CheckStates(Struct):
         """When the first device is to be looked at again."""
         return min(self.due_times.values(), default=None)
 
-    def find_due_keys(self, now: float) -> frozenset[str]:
+    def find_due_keys(self, current_time: float) -> frozenset[str]:
         """The keys of devices that are to be looked at now, not more than one look should hold up others for.
 
         What waits longest comes first, the rest at the next look; from then on they are due at different times.
         """
-        late = sorted((at, spot.key_or_location) for spot, at in self.due_times.items() if at <= now)
-        return frozenset(islice(dict.fromkeys(key for _, key in late), DUE_LIMIT))
+        due_items = sorted(
+            (due_time, device_ref.key_or_location)
+            for device_ref, due_time in self.due_times.items()
+            if due_time <= current_time
+        )
+        return frozenset(islice(dict.fromkeys(key for _, key in due_items), DUE_LIMIT))
 
     def find_undecided_keys(self) -> frozenset[str]:
         """The keys of the devices of which another look counts that says the same: one of their checks may turn."""
         return frozenset(
-            spot.key_or_location
-            for spot, ward in self.present_devices.items()
-            if any(condition.failing or condition.since is not None for condition in ward.check_states.values())
+            device_ref.key_or_location
+            for device_ref, device in self.present_devices.items()
+            if any(state.failing or state.since is not None for state in device.check_states.values())
         )
 
     def list_failures(self) -> FailureMap:
         """What fails, and why."""
-        wards = [
+        devices = [
             *self.absent_devices.items(),
-            *((DeviceRef(spot.entry, ward.location), ward) for spot, ward in self.present_devices.items()),
+            *(
+                (DeviceRef(device_ref.entry, device.location), device)
+                for device_ref, device in self.present_devices.items()
+            ),
         ]
-        found: dict[str, dict[str, dict[str, str]]] = {}
-        for place, ward in wards:
-            for check, condition in ward.check_states.items():
-                if condition.failing:
-                    found.setdefault(place.entry, {}).setdefault(place.key_or_location, {})[check] = condition.reason
-        return found
+        failures: dict[str, dict[str, dict[str, str]]] = {}
+        for location_ref, device in devices:
+            for check, state in device.check_states.items():
+                if state.failing:
+                    failures.setdefault(location_ref.entry, {}).setdefault(location_ref.key_or_location, {})[check] = (
+                        state.reason
+                    )
+        return failures
 
     def clear_checks(
-        self, concerns: Callable[[DeviceRef, DeviceCheckStates], bool], check: str | None, upto: int = -1
+        self, is_selected: Callable[[DeviceRef, DeviceCheckStates], bool], check: str | None, last_line: int = -1
     ) -> tuple[CheckStates, frozenset[str]]:
         """These without what a person clears, and the names of the checks that are cleared.
 
@@ -93,16 +102,21 @@ class CheckStates(Struct):
         """
         names: set[str] = set()
 
-        def clear(wards: Mapping[DeviceRef, DeviceCheckStates]) -> dict[DeviceRef, DeviceCheckStates]:
-            kept = {**wards}
-            for spot, ward in wards.items():
-                named = {name for name, one in ward.check_states.items() if one.failing and check in (None, name)}
-                if named and concerns(spot, ward):
-                    well = CheckState(cleared_line=upto)
-                    healed = {name: well if name in named else one for name, one in ward.check_states.items()}
-                    kept[spot] = replace(ward, check_states=healed)
-                    names.update(named)
-            return kept
+        def clear(devices: Mapping[DeviceRef, DeviceCheckStates]) -> dict[DeviceRef, DeviceCheckStates]:
+            cleared_devices = {**devices}
+            for device_ref, device in devices.items():
+                failing_names = {
+                    name for name, state in device.check_states.items() if state.failing and check in (None, name)
+                }
+                if failing_names and is_selected(device_ref, device):
+                    cleared_state = CheckState(cleared_line=last_line)
+                    check_states = {
+                        name: cleared_state if name in failing_names else state
+                        for name, state in device.check_states.items()
+                    }
+                    cleared_devices[device_ref] = replace(device, check_states=check_states)
+                    names.update(failing_names)
+            return cleared_devices
 
         return replace(
             self, present_devices=clear(self.present_devices), absent_devices=clear(self.absent_devices)

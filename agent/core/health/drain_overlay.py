@@ -36,22 +36,24 @@ class DrainSet(Struct):
     def __bool__(self) -> bool:
         return bool(self.locations or self.resources)
 
-    def find_drain(self, resource: str, places: Collection[str]) -> Drain | None:
+    def find_drain(self, resource: str, locations: Collection[str]) -> Drain | None:
         """What drains a device of that resource in these places; the device's own before that of the resource."""
-        own = next((self.locations[place] for place in places if place in self.locations), None)
-        return own or self.resources.get(resource)
+        location_drain = next((self.locations[location] for location in locations if location in self.locations), None)
+        return location_drain or self.resources.get(resource)
 
-    def add_locations(self, places: Collection[str], drain: Drain) -> DrainSet:
+    def add_locations(self, locations: Collection[str], drain: Drain) -> DrainSet:
         """With these places drained too."""
-        return replace(self, locations={**self.locations, **dict.fromkeys(places, drain)})
+        return replace(self, locations={**self.locations, **dict.fromkeys(locations, drain)})
 
     def add_resource(self, resource: str, drain: Drain) -> DrainSet:
         """With that resource drained too."""
         return replace(self, resources={**self.resources, resource: drain})
 
-    def remove_locations(self, places: Collection[str]) -> DrainSet:
+    def remove_locations(self, locations: Collection[str]) -> DrainSet:
         """With these places given back."""
-        return replace(self, locations={place: drain for place, drain in self.locations.items() if place not in places})
+        return replace(
+            self, locations={location: drain for location, drain in self.locations.items() if location not in locations}
+        )
 
     def remove_resource(self, resource: str) -> DrainSet:
         """With that resource given back, but for the places of its own that are drained."""
@@ -69,34 +71,42 @@ class DrainOverlay(Struct):
     candidates: ResourceCandidates = field(default_factory=dict)
 
 
-def apply_drains(before: DrainOverlay, seen: ResourceCandidates, drained: DrainSet) -> DrainOverlay:
+def apply_drains(previous: DrainOverlay, candidates: ResourceCandidates, drains: DrainSet) -> DrainOverlay:
     """The candidates with what is drained as their fault. What did not change is the same object as before.
 
     A device that fails as well is said to be drained: that is what keeps pods from it, whatever becomes of the rest.
     """
-    if seen is before.original_candidates and drained is before.drains:
-        return before
-    if not drained:
-        return DrainOverlay(seen, drained, seen)
-    same = drained is before.drains
-    offers = {
-        of: before.candidates[of]
-        if same and before.original_candidates.get(of) is found
-        else _over(before, of, found, drained, same=same)
-        for of, found in seen.items()
+    if candidates is previous.original_candidates and drains is previous.drains:
+        return previous
+    if not drains:
+        return DrainOverlay(candidates, drains, candidates)
+    is_same = drains is previous.drains
+    drained_candidates = {
+        resource_key: previous.candidates[resource_key]
+        if is_same and previous.original_candidates.get(resource_key) is by_key
+        else _drain_resource(previous, resource_key, by_key, drains, is_same=is_same)
+        for resource_key, by_key in candidates.items()
     }
-    return DrainOverlay(seen, drained, offers)
+    return DrainOverlay(candidates, drains, drained_candidates)
 
 
-def _over(
-    before: DrainOverlay, of: tuple[str, str], found: Mapping[str, Candidate], drained: DrainSet, *, same: bool
+def _drain_resource(
+    previous: DrainOverlay,
+    resource_key: tuple[str, str],
+    candidates: Mapping[str, Candidate],
+    drains: DrainSet,
+    *,
+    is_same: bool,
 ) -> Mapping[str, Candidate]:
-    was, made = before.original_candidates.get(of, {}), before.candidates.get(of, {})
-    after: dict[str, Candidate] = {}
-    for key, candidate in found.items():
-        if same and was.get(key) is candidate:
-            after[key] = made[key]
+    previous_originals, previous_candidates = (
+        previous.original_candidates.get(resource_key, {}),
+        previous.candidates.get(resource_key, {}),
+    )
+    current: dict[str, Candidate] = {}
+    for key, candidate in candidates.items():
+        if is_same and previous_originals.get(key) is candidate:
+            current[key] = previous_candidates[key]
         else:
-            drain = drained.find_drain(of[0], candidate.locations)
-            after[key] = replace(candidate, unhealthy_reason=drain.unhealthy_reason) if drain else candidate
-    return found if all(after[key] is candidate for key, candidate in found.items()) else after
+            drain = drains.find_drain(resource_key[0], candidate.locations)
+            current[key] = replace(candidate, unhealthy_reason=drain.unhealthy_reason) if drain else candidate
+    return candidates if all(current[key] is candidate for key, candidate in candidates.items()) else current

@@ -27,21 +27,26 @@ class Evaluation(Struct):
     check_states: CheckStates = field(default_factory=CheckStates)
     original_candidates: ResourceCandidates = field(default_factory=dict)
     candidates: ResourceCandidates = field(default_factory=dict)
-    subscribers: Mapping[LogKey | DeviceRef, frozenset[_Listener]] = field(default_factory=dict)
+    subscribers: Mapping[LogKey | DeviceRef, frozenset[_CandidateKey]] = field(default_factory=dict)
     result_counts: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
     def find_partner_refs(self, keys: Iterable[str]) -> frozenset[DeviceRef]:
         """Of whose health it is spoken by what has one of these keys."""
-        wanted = frozenset(keys)
-        found = (
-            one for of in self.original_candidates.values() for one in of.values() if not wanted.isdisjoint(one.keys)
+        key_set = frozenset(keys)
+        matches = (
+            item
+            for by_key in self.original_candidates.values()
+            for item in by_key.values()
+            if not key_set.isdisjoint(item.keys)
         )
-        behind = (behind for one in found for behind in list_partners(one))
-        return frozenset(DeviceRef(one.entry, one.device_key) for each in behind for one in list_checks(each))
+        partners = (partners for item in matches for partners in list_partners(item))
+        return frozenset(
+            DeviceRef(item.entry, item.device_key) for partner in partners for item in list_checks(partner)
+        )
 
 
-_Listener: TypeAlias = tuple[tuple[str, str], str]
-_SILENCE = KernelLogHistory()
+_CandidateKey: TypeAlias = tuple[tuple[str, str], str]
+_EMPTY_HISTORY = KernelLogHistory()
 
 
 def evaluate(
@@ -51,7 +56,7 @@ def evaluate(
     current_time: float,
     look_distance_s: float,
     *,
-    log_history: KernelLogHistory = _SILENCE,
+    log_history: KernelLogHistory = _EMPTY_HISTORY,
     changed_log_keys: Iterable[LogKey] | None = (),
 ) -> Evaluation:
     """After a look, or after the kernel log said something. A candidate that is the same object as before was not
@@ -67,89 +72,125 @@ def evaluate(
         changed_log_keys: of whom it spoke since; None: it may be of anybody.
     """
     changed = {
-        of: None
-        for of in {**previous.original_candidates, **candidates}
-        if previous.original_candidates.get(of) is not candidates.get(of)
+        resource_key: None
+        for resource_key in {**previous.original_candidates, **candidates}
+        if previous.original_candidates.get(resource_key) is not candidates.get(resource_key)
     }
-    told_of = previous.subscribers if changed_log_keys is None else changed_log_keys
-    listening = {one: None for told in told_of for one in previous.subscribers.get(told, ())}
-    if not changed and not listening:
+    log_keys = previous.subscribers if changed_log_keys is None else changed_log_keys
+    pending = {item: None for results in log_keys for item in previous.subscribers.get(results, ())}
+    if not changed and not pending:
         if not previous.check_states.healthy_refs:
             return previous
         return replace(
             previous, check_states=replace(previous.check_states, healthy_refs=frozenset())
         )  # nobody was there at the start
-    gone: list[Candidate] = []
-    come: list[Candidate] = []
-    for of in changed:
-        was, found = previous.original_candidates.get(of, {}), candidates.get(of, {})
-        gone += (candidate for key, candidate in was.items() if found.get(key) is not candidate)
-        come += (candidate for key, candidate in found.items() if was.get(key) is not candidate)
-    listeners = _listeners(previous.subscribers, gone, come)
-    made = EvaluationStep(previous.check_states, gone, come, log_history, (current_time, look_distance_s))
-    made.remove_absent_devices(listeners)
-    told = {id(candidate): made.evaluate_candidate(candidate) for candidate in come}
+    removed: list[Candidate] = []
+    added: list[Candidate] = []
+    for resource_key in changed:
+        previous_candidates, current_candidates = (
+            previous.original_candidates.get(resource_key, {}),
+            candidates.get(resource_key, {}),
+        )
+        removed += (
+            candidate for key, candidate in previous_candidates.items() if current_candidates.get(key) is not candidate
+        )
+        added += (
+            candidate for key, candidate in current_candidates.items() if previous_candidates.get(key) is not candidate
+        )
+    subscribers = _update_subscribers(previous.subscribers, removed, added)
+    evaluation_step = EvaluationStep(
+        previous.check_states, removed, added, log_history, (current_time, look_distance_s)
+    )
+    evaluation_step.remove_absent_devices(subscribers)
+    results = {id(candidate): evaluation_step.evaluate_candidate(candidate) for candidate in added}
     # In which resources something fails, or did: of the others the candidates are as they were seen.
-    ill = {of for of, found in previous.candidates.items() if found is not previous.original_candidates.get(of)}
-    ill.update((one.resource, one.written_name) for one in come if told[id(one)] is not one)
-    while listening := listening | {one: None for spot in made.take_changed_refs() for one in listeners.get(spot, ())}:
-        for of, key in listening:
-            candidate = candidates.get(of, {}).get(key)
-            if candidate is not None and id(candidate) not in told:
-                told[id(candidate)] = made.evaluate_candidate(candidate, looked=False)
-                changed[of] = None
-                ill.add(of)
-        listening = {}  # and then those of whose partners the health turned here, who were not looked at
-    offers = {of: previous.candidates[of] for of in candidates.keys() - changed}
-    for of in changed:
-        found, offered = candidates.get(of, {}), previous.candidates.get(of, {})
-        if of not in ill:
-            offers |= {of: found} if found else {}
+    failing_resources = {
+        resource_key
+        for resource_key, current_candidates in previous.candidates.items()
+        if current_candidates is not previous.original_candidates.get(resource_key)
+    }
+    failing_resources.update((item.resource, item.written_name) for item in added if results[id(item)] is not item)
+    while pending := pending | {
+        item: None for device_ref in evaluation_step.take_changed_refs() for item in subscribers.get(device_ref, ())
+    }:
+        for resource_key, key in pending:
+            candidate = candidates.get(resource_key, {}).get(key)
+            if candidate is not None and id(candidate) not in results:
+                results[id(candidate)] = evaluation_step.evaluate_candidate(candidate, is_look=False)
+                changed[resource_key] = None
+                failing_resources.add(resource_key)
+        pending = {}  # and then those of whose partners the health turned here, who were not looked at
+    evaluated = {resource_key: previous.candidates[resource_key] for resource_key in candidates.keys() - changed}
+    for resource_key in changed:
+        current_candidates, previous_results = (
+            candidates.get(resource_key, {}),
+            previous.candidates.get(resource_key, {}),
+        )
+        if resource_key not in failing_resources:
+            evaluated |= {resource_key: current_candidates} if current_candidates else {}
             continue
-        judged = {key: told.get(id(candidate)) or offered[key] for key, candidate in found.items()}
-        same = all(map(is_, judged.values(), found.values()))
-        offers |= {of: found if same else judged} if found else {}
+        current_results = {
+            key: results.get(id(candidate)) or previous_results[key] for key, candidate in current_candidates.items()
+        }
+        is_unchanged = all(map(is_, current_results.values(), current_candidates.values()))
+        evaluated |= (
+            {resource_key: current_candidates if is_unchanged else current_results} if current_candidates else {}
+        )
     return Evaluation(
-        made.build_check_states(frozenset(entries)), {**candidates}, offers, listeners, made.result_counts
+        evaluation_step.build_check_states(frozenset(entries)),
+        {**candidates},
+        evaluated,
+        subscribers,
+        evaluation_step.result_counts,
     )
 
 
-def _listeners(
-    before: Mapping[LogKey | DeviceRef, frozenset[_Listener]], gone: Iterable[Candidate], come: Iterable[Candidate]
-) -> Mapping[LogKey | DeviceRef, frozenset[_Listener]]:
+def _update_subscribers(
+    previous: Mapping[LogKey | DeviceRef, frozenset[_CandidateKey]],
+    removed: Iterable[Candidate],
+    added: Iterable[Candidate],
+) -> Mapping[LogKey | DeviceRef, frozenset[_CandidateKey]]:
     """Of whom the kernel log speaks and who has which condition, after these have gone and those have come."""
-    changes = [(one, told, come is these) for these in (gone, come) for one in these for told in _told_by(one)]
+    changes = [
+        (item, subscription, added is candidates)
+        for candidates in (removed, added)
+        for item in candidates
+        for subscription in _list_subscriptions(item)
+    ]
     if not changes:
-        return before
-    after = {**before}
-    for candidate, told, is_there in changes:
-        one = {((candidate.resource, candidate.written_name), candidate.device.key)}
-        others = after.pop(told, frozenset())
-        if now := others | one if is_there else others - one:
-            after[told] = now
-    return after
+        return previous
+    current = {**previous}
+    for candidate, subscription, is_added in changes:
+        item = {((candidate.resource, candidate.written_name), candidate.device.key)}
+        previous_keys = current.pop(subscription, frozenset())
+        if current_keys := previous_keys | item if is_added else previous_keys - item:
+            current[subscription] = current_keys
+    return current
 
 
-def _told_by(candidate: Candidate) -> Iterator[LogKey | DeviceRef]:
-    for one in list_checks(candidate):
-        yield DeviceRef(one.entry, one.device_key)
-        if one.check.log is not None and one.result.subscription is not None:
-            yield from ((one.check.log, key) for key in one.result.subscription.keys)
+def _list_subscriptions(candidate: Candidate) -> Iterator[LogKey | DeviceRef]:
+    for check_result in list_checks(candidate):
+        yield DeviceRef(check_result.entry, check_result.device_key)
+        if check_result.check.log is not None and check_result.result.subscription is not None:
+            yield from ((check_result.check.log, key) for key in check_result.result.subscription.keys)
 
 
-def evaluate_one_look(seen: ResourceCandidates) -> ResourceCandidates:
+def evaluate_one_look(candidates: ResourceCandidates) -> ResourceCandidates:
     """The candidates of a single look, what fails in it as their fault: it cannot know for how long it does."""
 
-    def told(candidate: Candidate) -> Candidate:
+    def evaluate_candidate(candidate: Candidate) -> Candidate:
         reason = find_one_look_failure(candidate.check_results)
-        waits, ailing = find_partner_wait(candidate.dependents, find_one_look_failure)
-        if not (reason or waits or ailing):
+        not_ready_reason, unhealthy_partners = find_partner_wait(candidate.dependents, find_one_look_failure)
+        if not (reason or not_ready_reason or unhealthy_partners):
             return candidate
         return replace(
             candidate,
             unhealthy_reason=candidate.unhealthy_reason or reason,
-            not_ready_reason=candidate.not_ready_reason or waits,
-            unhealthy_partners=ailing,
+            not_ready_reason=candidate.not_ready_reason or not_ready_reason,
+            unhealthy_partners=unhealthy_partners,
         )
 
-    return {of: {key: told(candidate) for key, candidate in found.items()} for of, found in seen.items()}
+    return {
+        resource_key: {key: evaluate_candidate(candidate) for key, candidate in by_key.items()}
+        for resource_key, by_key in candidates.items()
+    }

@@ -19,7 +19,7 @@ from agent.core.reason import NO_REASON, Reason
 from agent.core.struct import replace
 
 OK, FAILING = "ok", "failing"
-_LEFT_LIMIT = 10_000  # places of which it is remembered what failed there when the device left
+_ABSENT_LIMIT = 10_000  # places of which it is remembered what failed there when the device left
 
 
 class EvaluationStep:
@@ -31,159 +31,199 @@ class EvaluationStep:
 
     def __init__(
         self,
-        before: CheckStates,
-        gone: Iterable[Candidate],
-        come: Iterable[Candidate],
-        journal: KernelLogHistory,
+        previous: CheckStates,
+        removed: Iterable[Candidate],
+        added: Iterable[Candidate],
+        log_history: KernelLogHistory,
         times: tuple[float, float],
     ) -> None:
-        self._there = {**before.present_devices}
-        self._left = {**before.absent_devices}
-        self._due = {**before.due_times}
-        self._well = before.healthy_refs
-        self._now, self._apart = times
-        self._journal = journal
-        self._done: dict[tuple[DeviceRef, str], CheckState] = {}
-        self._looked: dict[DeviceRef, Mapping[str, CheckState]] = {}  # the conditions before, of what was looked at
-        self._turned: dict[DeviceRef, None] = {}
+        self._present_devices = {**previous.present_devices}
+        self._absent_devices = {**previous.absent_devices}
+        self._due_times = {**previous.due_times}
+        self._healthy_refs = previous.healthy_refs
+        self._current_time, self._look_distance_s = times
+        self._log_history = log_history
+        self._stepped_states: dict[tuple[DeviceRef, str], CheckState] = {}
+        self._previous_states: dict[
+            DeviceRef, Mapping[str, CheckState]
+        ] = {}  # the conditions before, of what was looked at
+        self._changed_refs: dict[DeviceRef, None] = {}
         self.result_counts: Counter[tuple[str, str]] = Counter()
-        self._gone = dict.fromkeys(DeviceRef(one.entry, one.device_key) for each in gone for one in list_checks(each))
-        self._now_at = {
-            DeviceRef(one.entry, one.device_key): one.location for each in come for one in list_checks(each)
+        self._removed_refs = dict.fromkeys(
+            DeviceRef(item.entry, item.device_key) for candidate in removed for item in list_checks(candidate)
+        )
+        self._current_locations = {
+            DeviceRef(item.entry, item.device_key): item.location
+            for candidate in added
+            for item in list_checks(candidate)
         }
-        self._unchecked = {
-            DeviceRef(one.written_name or one.resource, key)
-            for one in come
-            if not one.check_results
-            for key in one.keys
+        self._unchecked_refs = {
+            DeviceRef(item.written_name or item.resource, key)
+            for item in added
+            if not item.check_results
+            for key in item.keys
         }
 
-    def remove_absent_devices(self, kept: Container[object]) -> None:
+    def remove_absent_devices(self, referenced: Container[object]) -> None:
         """Have those leave that are there no more, before any comes: a device may be there under another key.
 
         kept: the conditions that anybody has still.
         """
-        for spot in self._gone:
-            if spot in kept and spot not in self._now_at:
+        for device_ref in self._removed_refs:
+            if device_ref in referenced and device_ref not in self._current_locations:
                 continue  # others have it, who were not looked at
-            self._due.pop(spot, None)
-            if spot in self._unchecked:
-                self._there.pop(spot, None)
-            elif spot in self._there and self._now_at.get(spot) != self._there[spot].location:
-                self._leave(spot)
+            self._due_times.pop(device_ref, None)
+            if device_ref in self._unchecked_refs:
+                self._present_devices.pop(device_ref, None)
+            elif (
+                device_ref in self._present_devices
+                and self._current_locations.get(device_ref) != self._present_devices[device_ref].location
+            ):
+                self._save_absent_device(device_ref)
 
     def take_changed_refs(self) -> tuple[DeviceRef, ...]:
         """Whose health turned since this was asked last."""
-        turned, self._turned = self._turned, {}
-        return tuple(turned)
+        changed_refs, self._changed_refs = self._changed_refs, {}
+        return tuple(changed_refs)
 
-    def evaluate_candidate(self, candidate: Candidate, *, looked: bool = True) -> Candidate:
+    def evaluate_candidate(self, candidate: Candidate, *, is_look: bool = True) -> Candidate:
         """A candidate with what fails as its fault, and what hangs on partners.
 
         looked: it was looked at, and not only spoken of.
         """
-        verdict = partial(self._concluded, looked=looked)
-        reason = verdict(candidate.check_results)
-        waits, ailing = find_partner_wait(candidate.dependents, verdict)
-        fault, waits = candidate.unhealthy_reason or reason, candidate.not_ready_reason or waits
-        if (fault, waits, ailing) == (
+        step_checks = partial(self._step_checks, is_look=is_look)
+        reason = step_checks(candidate.check_results)
+        not_ready_reason, unhealthy_partners = find_partner_wait(candidate.dependents, step_checks)
+        unhealthy_reason, not_ready_reason = (
+            candidate.unhealthy_reason or reason,
+            candidate.not_ready_reason or not_ready_reason,
+        )
+        if (unhealthy_reason, not_ready_reason, unhealthy_partners) == (
             candidate.unhealthy_reason,
             candidate.not_ready_reason,
             candidate.unhealthy_partners,
         ):
             return candidate
-        return replace(candidate, unhealthy_reason=fault, not_ready_reason=waits, unhealthy_partners=ailing)
+        return replace(
+            candidate,
+            unhealthy_reason=unhealthy_reason,
+            not_ready_reason=not_ready_reason,
+            unhealthy_partners=unhealthy_partners,
+        )
 
-    def _concluded(self, checked: Iterable[DeviceCheckResult], *, looked: bool) -> Reason:
+    def _step_checks(self, check_results: Iterable[DeviceCheckResult], *, is_look: bool) -> Reason:
         """Step the conditions of these checks; the reason of the first that fails."""
         reason = NO_REASON
-        for one in checked:
-            known = resolve_partners(
-                one, find_unhealthy_partners(one.partners, partial(self._concluded, looked=looked))
+        for check_result in check_results:
+            resolved_result = resolve_partners(
+                check_result,
+                find_unhealthy_partners(check_result.partners, partial(self._step_checks, is_look=is_look)),
             )
-            spot = DeviceRef(one.entry, one.device_key)
-            condition = self._condition(spot, known, looked=looked)
-            if condition is None:
-                reason = reason or one.make_failure_reason(known.result.reason)
-            elif condition.failing:
-                reason = reason or one.make_failure_reason(condition.reason)
+            device_ref = DeviceRef(check_result.entry, check_result.device_key)
+            state = self._step_check_once(device_ref, resolved_result, is_look=is_look)
+            if state is None:
+                reason = reason or check_result.make_failure_reason(resolved_result.result.reason)
+            elif state.failing:
+                reason = reason or check_result.make_failure_reason(state.reason)
         return reason
 
-    def _condition(self, spot: DeviceRef, one: DeviceCheckResult, *, looked: bool) -> CheckState | None:
+    def _step_check_once(
+        self, device_ref: DeviceRef, check_result: DeviceCheckResult, *, is_look: bool
+    ) -> CheckState | None:
         """The condition of a check after it, stepped once in a round whoever asks; none before the first answer."""
-        name = one.check.name
-        if (spot, name) in self._done:
-            return self._done[spot, name]
-        self._come(spot, one.location)
-        if looked and spot not in self._looked:
-            self._looked[spot] = self._there[spot].check_states
-            self._there[spot] = DeviceCheckStates(one.location, {})  # of what it has now
-            self._due.pop(spot, None)
-        ward = self._there[spot]
-        known = self._looked.get(spot, ward.check_states).get(name)
-        if known is None and DeviceRef(spot.entry, one.location) in self._well:
-            known = HEALTHY
-        if known in (None, NEW) and one.result.verdict is CheckVerdict.PENDING:
-            self._there[spot] = DeviceCheckStates(
-                one.location, {**ward.check_states, name: NEW}
+        name = check_result.check.name
+        if (device_ref, name) in self._stepped_states:
+            return self._stepped_states[device_ref, name]
+        self._add_device(device_ref, check_result.location)
+        if is_look and device_ref not in self._previous_states:
+            self._previous_states[device_ref] = self._present_devices[device_ref].check_states
+            self._present_devices[device_ref] = DeviceCheckStates(check_result.location, {})  # of what it has now
+            self._due_times.pop(device_ref, None)
+        device = self._present_devices[device_ref]
+        known_state = self._previous_states.get(device_ref, device.check_states).get(name)
+        if known_state is None and DeviceRef(device_ref.entry, check_result.location) in self._healthy_refs:
+            known_state = HEALTHY
+        if known_state in (None, NEW) and check_result.result.verdict is CheckVerdict.PENDING:
+            self._present_devices[device_ref] = DeviceCheckStates(
+                check_result.location, {**device.check_states, name: NEW}
             )  # nor is it well for the next life
             return None
-        before = known or NEW
-        condition, again = self._stepped(one, before, looked=looked)
-        condition = set_change_time(condition, before, self._now)
-        if looked:
-            self._count(one, condition)
-        if ward.check_states.get(name) is not condition:
-            self._there[spot] = DeviceCheckStates(one.location, {**ward.check_states, name: condition})
-        if again is not None:
-            self._due[spot] = min(again, self._due.get(spot, again))
-        if condition.failing != before.failing:
-            self._turned[spot] = None
-        if looked or one.check.log is not None or one.partners:
-            self._done[spot, name] = condition
-        return condition
-
-    def _count(self, one: DeviceCheckResult, condition: CheckState) -> None:
-        """Count what a check says: of what is counted or listened to, that is how it stands."""
-        says = one.result.verdict
-        if one.result.unknown_cause is not None:
-            self.result_counts[one.check.name, one.result.unknown_cause.value] += 1
-        elif says is CheckVerdict.PASS or says is CheckVerdict.FAIL:
-            told = (
-                condition.failing if isinstance(one.check.criterion, CounterCheck | Log) else says is CheckVerdict.FAIL
+        previous = known_state or NEW
+        state, due_time = self._step_state(check_result, previous, is_look=is_look)
+        state = set_change_time(state, previous, self._current_time)
+        if is_look:
+            self._count_result(check_result, state)
+        if device.check_states.get(name) is not state:
+            self._present_devices[device_ref] = DeviceCheckStates(
+                check_result.location, {**device.check_states, name: state}
             )
-            self.result_counts[one.check.name, FAILING if told else OK] += 1
+        if due_time is not None:
+            self._due_times[device_ref] = min(due_time, self._due_times.get(device_ref, due_time))
+        if state.failing != previous.failing:
+            self._changed_refs[device_ref] = None
+        if is_look or check_result.check.log is not None or check_result.partners:
+            self._stepped_states[device_ref, name] = state
+        return state
 
-    def _stepped(self, one: DeviceCheckResult, before: CheckState, *, looked: bool) -> tuple[CheckState, float | None]:
-        if one.check.log is not None:
-            return step_log_check(one.check, before, one.result, self._journal, self._now)
-        if looked or one.partners:
-            return step_check(one.check, before, one.result, self._now, self._apart)
-        return before, None
+    def _count_result(self, check_result: DeviceCheckResult, state: CheckState) -> None:
+        """Count what a check says: of what is counted or listened to, that is how it stands."""
+        verdict = check_result.result.verdict
+        if check_result.result.unknown_cause is not None:
+            self.result_counts[check_result.check.name, check_result.result.unknown_cause.value] += 1
+        elif verdict is CheckVerdict.PASS or verdict is CheckVerdict.FAIL:
+            is_failing = (
+                state.failing
+                if isinstance(check_result.check.criterion, CounterCheck | Log)
+                else verdict is CheckVerdict.FAIL
+            )
+            self.result_counts[check_result.check.name, FAILING if is_failing else OK] += 1
+
+    def _step_state(
+        self, check_result: DeviceCheckResult, previous: CheckState, *, is_look: bool
+    ) -> tuple[CheckState, float | None]:
+        if check_result.check.log is not None:
+            return step_log_check(
+                check_result.check, previous, check_result.result, self._log_history, self._current_time
+            )
+        if is_look or check_result.partners:
+            return step_check(
+                check_result.check, previous, check_result.result, self._current_time, self._look_distance_s
+            )
+        return previous, None
 
     def build_check_states(self, entries: frozenset[str]) -> CheckStates:
         """All conditions after it."""
-        left = {spot: ward for spot, ward in self._left.items() if spot.entry in entries}
-        for spot in list(left)[: max(0, len(left) - _LEFT_LIMIT)]:
-            del left[spot]
-        return CheckStates(self._there, left, self._due)
-
-    def _come(self, spot: DeviceRef, place: str) -> None:
-        """Have the conditions there of a device that is at a place now."""
-        if spot not in self._there:
-            self._there[spot] = self._left.pop(DeviceRef(spot.entry, place), DeviceCheckStates(place, {}))
-
-    def _leave(self, spot: DeviceRef) -> None:
-        """Remember what fails of a device that is there no more, and what is cleared; rows do not last."""
-        ward = self._there.pop(spot)
-        failing = {
-            name: CheckState(
-                one.failing, one.reason, latched=one.latched, cleared_line=one.cleared_line, changed_at=one.changed_at
-            )
-            for name, one in ward.check_states.items()
-            if (one.failing and not one.never_healthy) or one.cleared_line >= 0
+        absent_devices = {
+            device_ref: device for device_ref, device in self._absent_devices.items() if device_ref.entry in entries
         }
-        if failing:
-            place = DeviceRef(spot.entry, ward.location)
-            before = self._left.pop(place, DeviceCheckStates(ward.location, {}))
-            self._left[place] = DeviceCheckStates(ward.location, {**before.check_states, **failing})
+        for device_ref in list(absent_devices)[: max(0, len(absent_devices) - _ABSENT_LIMIT)]:
+            del absent_devices[device_ref]
+        return CheckStates(self._present_devices, absent_devices, self._due_times)
+
+    def _add_device(self, device_ref: DeviceRef, location: str) -> None:
+        """Have the conditions there of a device that is at a place now."""
+        if device_ref not in self._present_devices:
+            self._present_devices[device_ref] = self._absent_devices.pop(
+                DeviceRef(device_ref.entry, location), DeviceCheckStates(location, {})
+            )
+
+    def _save_absent_device(self, device_ref: DeviceRef) -> None:
+        """Remember what fails of a device that is there no more, and what is cleared; rows do not last."""
+        device = self._present_devices.pop(device_ref)
+        failing_states = {
+            name: CheckState(
+                state.failing,
+                state.reason,
+                latched=state.latched,
+                cleared_line=state.cleared_line,
+                changed_at=state.changed_at,
+            )
+            for name, state in device.check_states.items()
+            if (state.failing and not state.never_healthy) or state.cleared_line >= 0
+        }
+        if failing_states:
+            location_ref = DeviceRef(device_ref.entry, device.location)
+            previous = self._absent_devices.pop(location_ref, DeviceCheckStates(device.location, {}))
+            self._absent_devices[location_ref] = DeviceCheckStates(
+                device.location, {**previous.check_states, **failing_states}
+            )

@@ -41,29 +41,38 @@ class MatchedLines(Struct):
     first_number: int = -1
     latching_line: LogLine | None = None
 
-    def add_line(self, log: Log, line: LogLine, *, latches: bool) -> MatchedLines:
+    def add_line(self, log: Log, line: LogLine, *, is_latching: bool) -> MatchedLines:
         """After one more line that counts."""
-        last = self.recent_lines[-1] if self.recent_lines else None
-        over = last is not None and log.recovery_s is not None and line.monotonic_s >= last.monotonic_s + log.recovery_s
-        recent = (*(() if over else self.recent_lines), line)[-log.event_rate.number :]
-        tripped, since = (None, -1) if over else (self.tripping_line, self.first_number)
-        if len(recent) == log.event_rate.number and line.monotonic_s <= recent[0].monotonic_s + log.event_rate.seconds:
-            tripped, since = tripped or line, recent[0].number
-        return MatchedLines(recent, tripped, since, line if latches else self.latching_line)
+        last_line = self.recent_lines[-1] if self.recent_lines else None
+        has_recovered = (
+            last_line is not None
+            and log.recovery_s is not None
+            and line.monotonic_s >= last_line.monotonic_s + log.recovery_s
+        )
+        recent_lines = (*(() if has_recovered else self.recent_lines), line)[-log.event_rate.number :]
+        tripping_line, first_number = (None, -1) if has_recovered else (self.tripping_line, self.first_number)
+        if (
+            len(recent_lines) == log.event_rate.number
+            and line.monotonic_s <= recent_lines[0].monotonic_s + log.event_rate.seconds
+        ):
+            tripping_line, first_number = tripping_line or line, recent_lines[0].number
+        return MatchedLines(recent_lines, tripping_line, first_number, line if is_latching else self.latching_line)
 
-    def find_failing_line(self, log: Log, cleared: int, now: float) -> tuple[LogLine, float | None] | None:
+    def find_failing_line(
+        self, log: Log, cleared_line: int, current_time: float
+    ) -> tuple[LogLine, float | None] | None:
         """The line that fails it, and when that is over, which for None is never; none if nothing fails.
 
         cleared: the number of the last line that a person has cleared.
         """
-        if self.latching_line is not None and self.latching_line.number > cleared:
+        if self.latching_line is not None and self.latching_line.number > cleared_line:
             return self.latching_line, None
-        if self.tripping_line is None or self.first_number <= cleared:
+        if self.tripping_line is None or self.first_number <= cleared_line:
             return None
         if log.recovery_s is None:
             return self.tripping_line, None
-        over = self.recent_lines[-1].monotonic_s + log.recovery_s
-        return None if now >= over else (self.tripping_line, over)
+        recovery_time = self.recent_lines[-1].monotonic_s + log.recovery_s
+        return None if current_time >= recovery_time else (self.tripping_line, recovery_time)
 
 
 NO_LINES = MatchedLines()
@@ -78,48 +87,48 @@ class KernelLogHistory:
     def __init__(self) -> None:
         self.last_number = -1
         self.read_error: Absent | None = None
-        self._heard: dict[Log, dict[MessageKey, MatchedLines]] = {}
-        self._upto: dict[Log, int] = {}
-        self._spoke: set[Log] = set()  # of whom the line that was read last has spoken already
+        self._matches: dict[Log, dict[MessageKey, MatchedLines]] = {}
+        self._last_numbers: dict[Log, int] = {}
+        self._matched_logs: set[Log] = set()  # of whom the line that was read last has spoken already
 
     @property
     def has_logs(self) -> bool:
         """Whether anybody listens."""
-        return bool(self._heard)
+        return bool(self._matches)
 
     def set_logs(self, logs: Iterable[Log]) -> bool:
         """Hear for these, and for no others; whether one is new, so that all lines are to be read again."""
-        wanted = dict.fromkeys(logs)
-        new = wanted.keys() - self._heard.keys()
-        self._heard = {log: self._heard.get(log, {}) for log in wanted}
-        self._upto = {log: self._upto.get(log, -1) for log in wanted}
-        return bool(new)
+        log_set = dict.fromkeys(logs)
+        new_logs = log_set.keys() - self._matches.keys()
+        self._matches = {log: self._matches.get(log, {}) for log in log_set}
+        self._last_numbers = {log: self._last_numbers.get(log, -1) for log in log_set}
+        return bool(new_logs)
 
     def add_record(self, record: LogRecord) -> frozenset[LogKey]:
         """Take a line of the kernel's; for whom it counts. One that was heard before counts for nobody."""
         self.last_number = max(self.last_number, record.number)
-        told: set[LogKey] = set()
-        self._spoke = self._spoke if record.is_continuation else set()
-        for log, heard in self._heard.items():
-            if record.number <= self._upto[log]:
+        changed_keys: set[LogKey] = set()
+        self._matched_logs = self._matched_logs if record.is_continuation else set()
+        for log, matches in self._matches.items():
+            if record.number <= self._last_numbers[log]:
                 continue
-            self._upto[log] = record.number
-            spoken = None if log in self._spoke else log.match_line(record.text)
-            if spoken is not None:
-                self._spoke.add(log)
-                _remember(heard, log, record, spoken)
-                told.add((log, spoken.key))
-        return frozenset(told)
+            self._last_numbers[log] = record.number
+            match = None if log in self._matched_logs else log.match_line(record.text)
+            if match is not None:
+                self._matched_logs.add(log)
+                _save_match(matches, log, record, match)
+                changed_keys.add((log, match.key))
+        return frozenset(changed_keys)
 
     def find_matches(self, log: Log, keys: Iterable[MessageKey]) -> tuple[MatchedLines, ...]:
         """What was heard under these keys."""
-        heard = self._heard.get(log, {})
-        return tuple(heard[key] for key in keys if key in heard)
+        matches = self._matches.get(log, {})
+        return tuple(matches[key] for key in keys if key in matches)
 
 
-def _remember(heard: dict[MessageKey, MatchedLines], log: Log, record: LogRecord, spoken: LogMatch) -> None:
-    line = LogLine(record.number, record.monotonic_s, record.text, spoken.captured_values)
-    before = heard.pop(spoken.key, NO_LINES)
-    heard[spoken.key] = before.add_line(log, line, latches=spoken.is_latching)
-    if len(heard) > KEYS_LIMIT:
-        del heard[next(iter(heard))]
+def _save_match(matches: dict[MessageKey, MatchedLines], log: Log, record: LogRecord, match: LogMatch) -> None:
+    line = LogLine(record.number, record.monotonic_s, record.text, match.captured_values)
+    previous = matches.pop(match.key, NO_LINES)
+    matches[match.key] = previous.add_line(log, line, is_latching=match.is_latching)
+    if len(matches) > KEYS_LIMIT:
+        del matches[next(iter(matches))]

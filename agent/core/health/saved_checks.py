@@ -32,140 +32,188 @@ class SavedChecksBuilder:
     """What is remembered, place by place: where nothing changed since it was asked last nothing is gone through."""
 
     def __init__(self) -> None:
-        self._there: Mapping[DeviceRef, DeviceCheckStates] = {}
-        self._left: Mapping[DeviceRef, DeviceCheckStates] = {}
-        self._at: dict[DeviceRef, dict[DeviceRef, DeviceCheckStates]] = {}  # who is in a place
-        self._odd: set[DeviceRef] = set()  # of which there may be more to note than that all is well
-        self._memory = SavedChecks()
+        self._present_devices: Mapping[DeviceRef, DeviceCheckStates] = {}
+        self._absent_devices: Mapping[DeviceRef, DeviceCheckStates] = {}
+        self._devices_by_location: dict[DeviceRef, dict[DeviceRef, DeviceCheckStates]] = {}  # who is in a place
+        self._saved_locations: set[DeviceRef] = set()  # of which there may be more to note than that all is well
+        self._saved_checks = SavedChecks()
 
-    def update(self, now: CheckStates) -> SavedChecks:
+    def update(self, check_states: CheckStates) -> SavedChecks:
         """What the next life is to know of these."""
-        stale: dict[DeviceRef, None] = {}
-        for spot, was, ward in _changes(self._there, now.present_devices):
-            if was is not None:
-                place = DeviceRef(spot.entry, was.location)
-                stale[place] = None
-                del self._at[place][spot]
-            if ward is not None:
-                place = DeviceRef(spot.entry, ward.location)
-                stale[place] = None
-                self._at.setdefault(place, {})[spot] = ward
-        stale |= {place: None for place, _, _ in _changes(self._left, now.absent_devices)}
-        self._there, self._left = now.present_devices, now.absent_devices
-        if stale:
-            self._memory = self._anew(stale)
-        return self._memory
+        changed_locations: dict[DeviceRef, None] = {}
+        for device_ref, previous, current in _find_changes(self._present_devices, check_states.present_devices):
+            if previous is not None:
+                location_ref = DeviceRef(device_ref.entry, previous.location)
+                changed_locations[location_ref] = None
+                del self._devices_by_location[location_ref][device_ref]
+            if current is not None:
+                location_ref = DeviceRef(device_ref.entry, current.location)
+                changed_locations[location_ref] = None
+                self._devices_by_location.setdefault(location_ref, {})[device_ref] = current
+        changed_locations |= {
+            location_ref: None
+            for location_ref, _, _ in _find_changes(self._absent_devices, check_states.absent_devices)
+        }
+        self._present_devices, self._absent_devices = check_states.present_devices, check_states.absent_devices
+        if changed_locations:
+            self._saved_checks = self._rebuild(changed_locations)
+        return self._saved_checks
 
-    def _anew(self, stale: Iterable[DeviceRef]) -> SavedChecks:
+    def _rebuild(self, changed_locations: Iterable[DeviceRef]) -> SavedChecks:
         """The same, but for these places. What was given before is not touched: who has it may write it just now."""
-        before = self._memory
-        well = {entry: set(places) for entry, places in before.healthy_locations.items()}
-        failing, latched = _copied(before.failure_reasons), _copied(before.latches)
-        counted, cleared = _copied(before.counter_values), _copied(before.cleared_lines)
-        for place in stale:
-            there = list(self._at[place].values()) if place in self._at else []
-            if len(there) > 1:
-                there = [ward for _, ward in sorted(self._at[place].items(), key=_first)]
-            elif not there:
-                self._at.pop(place, None)
-            every = [self._left[place], *there] if place in self._left else there
-            odd = not all(map(_is_plain, every))
-            if odd or place in self._odd:
-                _note(
-                    failing,
-                    place,
-                    _picked(every, lambda one: one.reason if one.failing and not one.never_healthy else None),
+        previous = self._saved_checks
+        healthy_locations = {entry: set(locations) for entry, locations in previous.healthy_locations.items()}
+        failure_reasons, latches = _copy_values(previous.failure_reasons), _copy_values(previous.latches)
+        counter_values, cleared_lines = _copy_values(previous.counter_values), _copy_values(previous.cleared_lines)
+        for location_ref in changed_locations:
+            present_devices = (
+                list(self._devices_by_location[location_ref].values())
+                if location_ref in self._devices_by_location
+                else []
+            )
+            if len(present_devices) > 1:
+                present_devices = [
+                    device for _, device in sorted(self._devices_by_location[location_ref].items(), key=_get_device_ref)
+                ]
+            elif not present_devices:
+                self._devices_by_location.pop(location_ref, None)
+            all_devices = (
+                [self._absent_devices[location_ref], *present_devices]
+                if location_ref in self._absent_devices
+                else present_devices
+            )
+            has_details = not all(map(_is_plain, all_devices))
+            if has_details or location_ref in self._saved_locations:
+                _set_values(
+                    failure_reasons,
+                    location_ref,
+                    _collect_values(
+                        all_devices, lambda state: state.reason if state.failing and not state.never_healthy else None
+                    ),
                 )
-                _note(latched, place, _picked(every, lambda one: one.latched or None))
-                _note(counted, place, _picked(every if len(every) == 1 else (), lambda one: one.count))
-                _note(cleared, place, _picked(every, lambda one: one.cleared_line if one.cleared_line >= 0 else None))
-                (self._odd.add if odd else self._odd.discard)(place)
-            places = well.setdefault(place.entry, set())
-            (places.add if there and all(map(_is_well, there)) else places.discard)(place.key_or_location)
+                _set_values(latches, location_ref, _collect_values(all_devices, lambda state: state.latched or None))
+                _set_values(
+                    counter_values,
+                    location_ref,
+                    _collect_values(all_devices if len(all_devices) == 1 else (), lambda state: state.count),
+                )
+                _set_values(
+                    cleared_lines,
+                    location_ref,
+                    _collect_values(all_devices, lambda state: state.cleared_line if state.cleared_line >= 0 else None),
+                )
+                (self._saved_locations.add if has_details else self._saved_locations.discard)(location_ref)
+            locations = healthy_locations.setdefault(location_ref.entry, set())
+            (locations.add if present_devices and all(map(_is_healthy, present_devices)) else locations.discard)(
+                location_ref.key_or_location
+            )
         return SavedChecks(
-            failing, latched, counted, cleared, {entry: places for entry, places in well.items() if places}
+            failure_reasons,
+            latches,
+            counter_values,
+            cleared_lines,
+            {entry: locations for entry, locations in healthy_locations.items() if locations},
         )
 
 
 class _Change(NamedTuple):
     """Of one spot: what was there, and what is; none if there is none."""
 
-    spot: DeviceRef
-    was: DeviceCheckStates | None
-    now: DeviceCheckStates | None
+    device_ref: DeviceRef
+    previous: DeviceCheckStates | None
+    current: DeviceCheckStates | None
 
 
-def _changes(
-    before: Mapping[DeviceRef, DeviceCheckStates], now: Mapping[DeviceRef, DeviceCheckStates]
+def _find_changes(
+    previous: Mapping[DeviceRef, DeviceCheckStates], current: Mapping[DeviceRef, DeviceCheckStates]
 ) -> Iterator[_Change]:
     """Where they differ; what did not change is the same object."""
-    if before is now:
+    if previous is current:
         return
-    come = [_Change(spot, before.get(spot), ward) for spot, ward in now.items() if before.get(spot) is not ward]
-    if len(before) + sum(one.was is None for one in come) > len(now):
-        yield from (_Change(spot, ward, None) for spot, ward in before.items() if spot not in now)
-    yield from come
+    changes = [
+        _Change(device_ref, previous.get(device_ref), device)
+        for device_ref, device in current.items()
+        if previous.get(device_ref) is not device
+    ]
+    if len(previous) + sum(change.previous is None for change in changes) > len(current):
+        yield from (
+            _Change(device_ref, device, None) for device_ref, device in previous.items() if device_ref not in current
+        )
+    yield from changes
 
 
-def _first(item: tuple[DeviceRef, DeviceCheckStates]) -> DeviceRef:
+def _get_device_ref(item: tuple[DeviceRef, DeviceCheckStates]) -> DeviceRef:
     return item[0]
 
 
-def _is_plain(ward: DeviceCheckStates) -> bool:
-    return all(one is HEALTHY for one in ward.check_states.values())
+def _is_plain(device: DeviceCheckStates) -> bool:
+    return all(state is HEALTHY for state in device.check_states.values())
 
 
-def _is_well(ward: DeviceCheckStates) -> bool:
-    return bool(ward.check_states) and not any(one.failing or one.never_healthy for one in ward.check_states.values())
-
-
-def _copied(noted: CheckMap[T]) -> dict[str, dict[str, Mapping[str, T]]]:
-    return {entry: dict(places) for entry, places in noted.items()}
-
-
-def _picked(wards: Iterable[DeviceCheckStates], pick: Callable[[CheckState], T | None]) -> dict[str, T]:
-    """What is picked of conditions, by check."""
-    return {
-        check: picked
-        for ward in wards
-        for check, condition in ward.check_states.items()
-        if (picked := pick(condition)) is not None
-    }
-
-
-def _note(noted: dict[str, dict[str, Mapping[str, T]]], place: DeviceRef, picked: Mapping[str, T]) -> None:
-    """Have that noted of a place, and nothing else."""
-    if picked:
-        noted.setdefault(place.entry, {})[place.key_or_location] = picked
-    elif place.key_or_location in noted.get(place.entry, ()):
-        del noted[place.entry][place.key_or_location]
-        if not noted[place.entry]:
-            del noted[place.entry]
-
-
-def restore_check_states(memory: SavedChecks) -> CheckStates:
-    """The conditions at start, from what the last life knew."""
-    left: dict[DeviceRef, dict[str, CheckState]] = {}
-    for entry, place, check, count in _each(memory.counter_values):
-        left.setdefault(DeviceRef(entry, place), {})[check] = CheckState(count=count)
-    for entry, place, check, line in _each(memory.cleared_lines):
-        known = left.setdefault(DeviceRef(entry, place), {})
-        known[check] = replace(known.get(check, HEALTHY), cleared_line=line)
-    latched = {(entry, place, check) for entry, place, check, _ in _each(memory.latches)}
-    for entry, place, check, reason in _each(memory.failure_reasons):
-        known = left.pop(DeviceRef(entry, place), {})  # the last to be forgotten
-        held = (entry, place, check) in latched
-        known[check] = replace(known.get(check, HEALTHY), failing=True, reason=reason, latched=held)
-        left[DeviceRef(entry, place)] = known
-    well = frozenset(DeviceRef(entry, place) for entry, places in memory.healthy_locations.items() for place in places)
-    return CheckStates(
-        absent_devices={spot: DeviceCheckStates(spot.key_or_location, conditions) for spot, conditions in left.items()},
-        healthy_refs=well,
+def _is_healthy(device: DeviceCheckStates) -> bool:
+    return bool(device.check_states) and not any(
+        state.failing or state.never_healthy for state in device.check_states.values()
     )
 
 
-def _each(noted: CheckMap[T]) -> Iterator[tuple[str, str, str, T]]:
-    for entry, places in noted.items():
-        for place, checks in places.items():
-            for check, said in checks.items():
-                yield entry, place, check, said
+def _copy_values(values: CheckMap[T]) -> dict[str, dict[str, Mapping[str, T]]]:
+    return {entry: dict(locations) for entry, locations in values.items()}
+
+
+def _collect_values(devices: Iterable[DeviceCheckStates], get_value: Callable[[CheckState], T | None]) -> dict[str, T]:
+    """What is picked of conditions, by check."""
+    return {
+        check: value
+        for device in devices
+        for check, state in device.check_states.items()
+        if (value := get_value(state)) is not None
+    }
+
+
+def _set_values(
+    values: dict[str, dict[str, Mapping[str, T]]], location_ref: DeviceRef, check_values: Mapping[str, T]
+) -> None:
+    """Have that noted of a place, and nothing else."""
+    if check_values:
+        values.setdefault(location_ref.entry, {})[location_ref.key_or_location] = check_values
+    elif location_ref.key_or_location in values.get(location_ref.entry, ()):
+        del values[location_ref.entry][location_ref.key_or_location]
+        if not values[location_ref.entry]:
+            del values[location_ref.entry]
+
+
+def restore_check_states(saved_checks: SavedChecks) -> CheckStates:
+    """The conditions at start, from what the last life knew."""
+    states: dict[DeviceRef, dict[str, CheckState]] = {}
+    for entry, location, check, count in _iterate_values(saved_checks.counter_values):
+        states.setdefault(DeviceRef(entry, location), {})[check] = CheckState(count=count)
+    for entry, location, check, line in _iterate_values(saved_checks.cleared_lines):
+        location_states = states.setdefault(DeviceRef(entry, location), {})
+        location_states[check] = replace(location_states.get(check, HEALTHY), cleared_line=line)
+    latched = {(entry, location, check) for entry, location, check, _ in _iterate_values(saved_checks.latches)}
+    for entry, location, check, reason in _iterate_values(saved_checks.failure_reasons):
+        location_states = states.pop(DeviceRef(entry, location), {})  # the last to be forgotten
+        is_latched = (entry, location, check) in latched
+        location_states[check] = replace(
+            location_states.get(check, HEALTHY), failing=True, reason=reason, latched=is_latched
+        )
+        states[DeviceRef(entry, location)] = location_states
+    healthy_refs = frozenset(
+        DeviceRef(entry, location)
+        for entry, locations in saved_checks.healthy_locations.items()
+        for location in locations
+    )
+    return CheckStates(
+        absent_devices={
+            location_ref: DeviceCheckStates(location_ref.key_or_location, check_states)
+            for location_ref, check_states in states.items()
+        },
+        healthy_refs=healthy_refs,
+    )
+
+
+def _iterate_values(values: CheckMap[T]) -> Iterator[tuple[str, str, str, T]]:
+    for entry, locations in values.items():
+        for location, checks in locations.items():
+            for check, value in checks.items():
+                yield entry, location, check, value
