@@ -141,7 +141,7 @@ class Tracker:
         """Say that there is an answer to an inquiry, and whether it is another than before."""
         keys = self.inventory.path_index.get_keys(mark)
         if changed or self._check_evaluator.has_undecided_check(
-            found for key in keys for found in self.inventory.find_candidates(key)
+            candidate for key in keys for candidate in self.inventory.find_candidates(key)
         ):
             self.request_look(DirtySet(frozenset({mark})))
 

@@ -322,7 +322,7 @@ def test_what_failed_of_several_in_one_place_is_all_remembered():
 
 
 def test_of_places_that_nobody_comes_back_to_so_many_are_remembered(monkeypatch):
-    monkeypatch.setattr(evaluation_step, "_LEFT_LIMIT", 3)
+    monkeypatch.setattr(evaluation_step, "_ABSENT_LIMIT", 3)
     made = Evaluation()
     for number in range(9):
         made = after((number, ill(f"d{number}", (LINK, BAD))), before=made)

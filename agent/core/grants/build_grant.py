@@ -27,22 +27,24 @@ def build_grant(
         Refused: a required node is missing or not what was listed, or two devices want one path or variable.
     """
     resource = resource or spec.name
-    draft = GrantBuilder(resource)
-    counted: dict[str, int] = {}
-    for n, device in enumerate(devices):
+    builder = GrantBuilder(resource)
+    element_counts: dict[str, int] = {}
+    for number, device in enumerate(devices):
         entry = device.spec or spec
-        words = GrantWords(resource, device, n, counted, requested_count=len(ids), listed_count=listed_count)
-        draft.add_device(entry, device, words)
+        words = GrantWords(
+            resource, device, number, element_counts, requested_count=len(ids), listed_count=listed_count
+        )
+        builder.add_device(entry, device, words)
         for item in entry.cdi:
-            draft.add_cdi(item, device, words)
+            builder.add_cdi(item, device, words)
         for annotation in entry.annotations:
-            draft.add_annotation(annotation, device.device, words)
+            builder.add_annotation(annotation, device.device, words)
         if entry.devinfo is not None and spec.slots is None:
-            draft.add_devinfo(entry.devinfo, device, words)
+            builder.add_devinfo(entry.devinfo, device, words)
         if entry.via:
-            draft.add_generated_cdi(entry, device.device)
-        counted = words.add_counts(counted)
-    return draft.build_grant(ids)
+            builder.add_generated_cdi(entry, device.device)
+        element_counts = words.add_counts(element_counts)
+    return builder.build_grant(ids)
 
 
 def build_spec_edits(entry: ResourceSpec, device: RereadDevice, resource: str) -> Edits:
@@ -51,6 +53,8 @@ def build_spec_edits(entry: ResourceSpec, device: RereadDevice, resource: str) -
     Raises:
         Refused: as of `allocate`; also if it would say nothing.
     """
-    draft = GrantBuilder(resource)
-    draft.add_device(entry, device, GrantWords(resource, device, 0, {}, requested_count=1, listed_count=1), spec=True)
-    return draft.build_spec_edits(device.device)
+    builder = GrantBuilder(resource)
+    builder.add_device(
+        entry, device, GrantWords(resource, device, 0, {}, requested_count=1, listed_count=1), is_spec=True
+    )
+    return builder.build_spec_edits(device.device)

@@ -32,39 +32,49 @@ class ChoicePool:
         self.rules = tuple(rules)
         self.affinities = [(affinities or {}).get(device.key, ()) for device in device_list.devices]
         self.unhealthy_flags = [device.health is not Health.HEALTHY for device in device_list.devices]
-        self.kind_numbers = _alike(self.affinities, self.unhealthy_flags)
+        self.kind_numbers = _number_kinds(self.affinities, self.unhealthy_flags)
         self.ids = [id for device in device_list.devices for id in device.list_ids()]  # noqa: A001  the API's own word
         self.positions = {id: n for n, id in enumerate(self.ids)}  # noqa: A001
         self.ends = list(accumulate(map(len, device_list.devices)))
 
 
 def build_choice_pool(
-    snapshot: DeviceList, spec: ResourceSpec | None, candidates: Mapping[str, Candidate], specs: Sequence[ResourceSpec]
+    device_list: DeviceList,
+    spec: ResourceSpec | None,
+    candidates: Mapping[str, Candidate],
+    specs: Sequence[ResourceSpec],
 ) -> ChoicePool:
     """A list with what its devices are preferred by, as the candidates of its resource have it."""
     if spec is None or not spec.prefer:
-        return ChoicePool(snapshot)
-    traits: dict[str, tuple[Affinity, ...]] = {}
-    for device in snapshot.devices:
-        found = candidates.get(device.key)
-        if found is not None:
-            own = specs[found.entry].prefer
-            by_rule = found.affinities if own == spec.prefer else _in_order_of(spec.prefer, own, found.affinities)
-            traits[device.key] = by_rule
-    return ChoicePool(snapshot, spec.prefer, traits)
+        return ChoicePool(device_list)
+    affinities: dict[str, tuple[Affinity, ...]] = {}
+    for device in device_list.devices:
+        candidate = candidates.get(device.key)
+        if candidate is not None:
+            entry_rules = specs[candidate.entry].prefer
+            ordered_affinities = (
+                candidate.affinities
+                if entry_rules == spec.prefer
+                else _reorder_affinities(spec.prefer, entry_rules, candidate.affinities)
+            )
+            affinities[device.key] = ordered_affinities
+    return ChoicePool(device_list, spec.prefer, affinities)
 
 
-def _in_order_of(
-    rules: Sequence[PreferRule], own: Sequence[PreferRule], traits: Sequence[Affinity]
+def _reorder_affinities(
+    rules: Sequence[PreferRule], entry_rules: Sequence[PreferRule], affinities: Sequence[Affinity]
 ) -> tuple[Affinity, ...]:
     """What the devices of another entry are preferred by, for each of the resource's rules."""
-    return tuple(traits[own.index(rule)] if rule in own else None for rule in rules)
+    return tuple(affinities[entry_rules.index(rule)] if rule in entry_rules else None for rule in rules)
 
 
-def _alike(traits: Sequence[tuple[Affinity, ...]], poor: Sequence[bool]) -> list[int]:
+def _number_kinds(affinities: Sequence[tuple[Affinity, ...]], unhealthy_flags: Sequence[bool]) -> list[int]:
     """Equal numbers for devices that no rule tells apart; a word that is absent tells nothing, so that may be any
     two.
     """
     numbers: dict[object, int] = {}
-    keys = ((n if None in own else tuple(map(generalize_affinity, own)), poor[n]) for n, own in enumerate(traits))
+    keys = (
+        (n if None in device_affinities else tuple(map(generalize_affinity, device_affinities)), unhealthy_flags[n])
+        for n, device_affinities in enumerate(affinities)
+    )
     return [numbers.setdefault(key, len(numbers)) for key in keys]

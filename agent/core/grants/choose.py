@@ -9,9 +9,9 @@ from operator import add, mul, sub
 from agent.core.struct import MutableStruct, Struct
 
 EXACT_LIMIT = 12_870  # ways that are all gone through: 8 of 16
-_MOST_TAKEN = 8 * EXACT_LIMIT  # devices in all these ways together, which is what going through them costs
-_MOST_KINDS = 64  # whose costs by twos are all worked out
-_STEPS = 6_000  # costs that a search without going through all may look at: a few milliseconds
+_EXACT_DEVICES_LIMIT = 8 * EXACT_LIMIT  # devices in all these ways together, which is what going through them costs
+_KINDS_LIMIT = 64  # whose costs by twos are all worked out
+_STEPS_LIMIT = 6_000  # costs that a search without going through all may look at: a few milliseconds
 
 
 class Costs(Struct):
@@ -27,10 +27,10 @@ class Costs(Struct):
 
     def compute_total(self, counts: Sequence[int]) -> int:
         """What it costs to take so many of each."""
-        taken = [kind for kind, count in enumerate(counts) for _ in range(count)]
-        rows = {kind: self.get_pair_costs(kind) for kind in set(taken)}
-        total = sum(self.own_costs[kind] for kind in taken)
-        return total + sum(rows[one][other] for n, one in enumerate(taken) for other in taken[:n])
+        chosen_kinds = [kind for kind, count in enumerate(counts) for _ in range(count)]
+        rows = {kind: self.get_pair_costs(kind) for kind in set(chosen_kinds)}
+        total = sum(self.own_costs[kind] for kind in chosen_kinds)
+        return total + sum(rows[kind_a][kind_b] for n, kind_a in enumerate(chosen_kinds) for kind_b in chosen_kinds[:n])
 
 
 def choose(costs: Costs, size: int) -> list[int]:
@@ -41,96 +41,102 @@ def choose(costs: Costs, size: int) -> list[int]:
     """
     if not is_exact(costs.capacities, size):
         return _search(costs, size)
-    fewer = sum(costs.capacities) - size
-    if size <= fewer:
-        return _least(costs, size)
-    return list(map(sub, costs.capacities, _least(_left(costs), fewer, leave=True)))
+    rest_size = sum(costs.capacities) - size
+    if size <= rest_size:
+        return _choose_exact(costs, size)
+    return list(map(sub, costs.capacities, _choose_exact(_invert_costs(costs), rest_size, is_rest=True)))
 
 
 def is_exact(capacities: Sequence[int], size: int) -> bool:
     """Whether all ways to take so many are gone through."""
-    fewer = min(size, sum(capacities) - size)  # leaving so many is as many ways
-    if len(capacities) > _MOST_KINDS or fewer > _MOST_KINDS:
+    smaller_size = min(size, sum(capacities) - size)  # leaving so many is as many ways
+    if len(capacities) > _KINDS_LIMIT or smaller_size > _KINDS_LIMIT:
         return False
     kinds = sum(map(bool, capacities))
-    if fewer <= kinds and comb(kinds, fewer) > EXACT_LIMIT:  # those of one of a kind alone
+    if smaller_size <= kinds and comb(kinds, smaller_size) > EXACT_LIMIT:  # those of one of a kind alone
         return False
     half = len(capacities) // 2
     parts = (
-        _ways(capacities, fewer)[fewer],
-        sum(_ways(capacities[:half], fewer)),
-        sum(_ways(capacities[half:], fewer)),
+        _count_ways(capacities, smaller_size)[smaller_size],
+        sum(_count_ways(capacities[:half], smaller_size)),
+        sum(_count_ways(capacities[half:], smaller_size)),
     )
-    return max(parts) <= EXACT_LIMIT and max(parts) * fewer <= _MOST_TAKEN
+    return max(parts) <= EXACT_LIMIT and max(parts) * smaller_size <= _EXACT_DEVICES_LIMIT
 
 
-def _ways(room: Sequence[int], size: int) -> list[int]:
+def _count_ways(capacities: Sequence[int], size: int) -> list[int]:
     """In how many ways each number up to that one can be taken."""
     ways = [1] + [0] * size
-    for most in room:
-        ways = [sum(ways[max(0, count - most) : count + 1]) for count in range(size + 1)]
+    for capacity in capacities:
+        ways = [sum(ways[max(0, count - capacity) : count + 1]) for count in range(size + 1)]
     return ways
 
 
-def _left(costs: Costs) -> Costs:
+def _invert_costs(costs: Costs) -> Costs:
     """What the others cost less by each that is left; two that are left were counted twice."""
     rows = [costs.get_pair_costs(kind) for kind in range(len(costs.capacities))]
-    alone = [
+    own_costs = [
         row[kind] - costs.own_costs[kind] - sum(map(mul, costs.capacities, row)) if costs.capacities[kind] else 0
         for kind, row in enumerate(rows)
     ]
-    return Costs(costs.capacities, alone, rows.__getitem__)
+    return Costs(costs.capacities, own_costs, rows.__getitem__)
 
 
-def _least(costs: Costs, size: int, *, leave: bool = False) -> list[int]:
+def _choose_exact(costs: Costs, size: int, *, is_rest: bool = False) -> list[int]:
     """All ways gone through, each as one of the first kinds with one of the others. Of equals it is much of the first
     kinds; little, if these are to be left.
     """
     count = len(costs.capacities)
     base = min(size, max(costs.capacities, default=0)) + 1
     scale = base**count  # the least digits say the order: much of the first kinds goes before
-    sign = 1 if leave else -1
-    alone = [cost * scale + sign * base ** (count - 1 - kind) for kind, cost in enumerate(costs.own_costs)]
+    sign = 1 if is_rest else -1
+    own_costs = [cost * scale + sign * base ** (count - 1 - kind) for kind, cost in enumerate(costs.own_costs)]
     rows = [[cost * scale for cost in costs.get_pair_costs(kind)] for kind in range(count)]
-    lefts = _ways_of(range(count // 2), costs.capacities, alone, rows, size)
-    rights = _ways_of(range(count // 2, count), costs.capacities, alone, rows, size)
-    best: int | None = None
-    picked: tuple[int, ...] = ()
-    for number, right in enumerate(rights):
-        left = lefts[size - number]
-        if not left or not right:
+    left_ways = _list_ways(range(count // 2), costs.capacities, own_costs, rows, size)
+    right_ways = _list_ways(range(count // 2, count), costs.capacities, own_costs, rows, size)
+    best_cost: int | None = None
+    best_kinds: tuple[int, ...] = ()
+    for number, right_way in enumerate(right_ways):
+        left_way = left_ways[size - number]
+        if not left_way or not right_way:
             continue
-        itself = [cost for _, cost in left]
+        left_costs = [cost for _, cost in left_way]
         columns: dict[int, list[int]] = {}
-        for taken, cost in right:
-            for kind in taken:
+        for chosen_kinds, cost in right_way:
+            for kind in chosen_kinds:
                 if kind not in columns:
-                    beside = rows[kind].__getitem__
-                    columns[kind] = [sum(map(beside, other)) for other, _ in left]
-            totals = list(map(sum, zip(itself, *(columns[kind] for kind in taken), strict=True))) if taken else itself
+                    get_pair_cost = rows[kind].__getitem__
+                    columns[kind] = [sum(map(get_pair_cost, left_kinds)) for left_kinds, _ in left_way]
+            totals = (
+                list(map(sum, zip(left_costs, *(columns[kind] for kind in chosen_kinds), strict=True)))
+                if chosen_kinds
+                else left_costs
+            )
             least = min(totals)
-            if best is None or least + cost < best:
-                best = least + cost
-                picked = left[totals.index(least)][0] + taken
+            if best_cost is None or least + cost < best_cost:
+                best_cost = least + cost
+                best_kinds = left_way[totals.index(least)][0] + chosen_kinds
     counts = [0] * count
-    for kind in picked:
+    for kind in best_kinds:
         counts[kind] += 1
     return counts
 
 
-def _ways_of(
-    kinds: range, room: Sequence[int], alone: Sequence[int], rows: Sequence[Sequence[int]], size: int
+def _list_ways(
+    kinds: range, capacities: Sequence[int], own_costs: Sequence[int], rows: Sequence[Sequence[int]], size: int
 ) -> list[list[tuple[tuple[int, ...], int]]]:
     """The ways to take each number of some kinds, each with what it costs."""
     ways: list[list[tuple[tuple[int, ...], int]]] = [[((), 0)]]
     for _ in range(size):
-        more: list[tuple[tuple[int, ...], int]] = []
-        for taken, cost in ways[-1]:
-            for kind in range(taken[-1] if taken else kinds.start, kinds.stop):
-                if taken.count(kind) < room[kind]:
-                    beside = rows[kind].__getitem__
-                    more.append(((*taken, kind), cost + alone[kind] + sum(map(beside, taken))))
-        ways.append(more)
+        longer_ways: list[tuple[tuple[int, ...], int]] = []
+        for chosen_kinds, cost in ways[-1]:
+            for kind in range(chosen_kinds[-1] if chosen_kinds else kinds.start, kinds.stop):
+                if chosen_kinds.count(kind) < capacities[kind]:
+                    get_pair_cost = rows[kind].__getitem__
+                    longer_ways.append(
+                        ((*chosen_kinds, kind), cost + own_costs[kind] + sum(map(get_pair_cost, chosen_kinds)))
+                    )
+        ways.append(longer_ways)
     return ways
 
 
@@ -138,87 +144,89 @@ def _search(costs: Costs, size: int) -> list[int]:
     """The best of what is found from many beginnings, the first of which is what costs least by itself; then one after
     the other is changed for a better one.
     """
-    known: dict[int, Sequence[int]] = {}
+    cost_rows: dict[int, Sequence[int]] = {}
 
-    def beside(kind: int) -> Sequence[int]:
-        if kind not in known:
-            known[kind] = costs.get_pair_costs(kind)
-        return known[kind]
+    def get_pair_costs(kind: int) -> Sequence[int]:
+        if kind not in cost_rows:
+            cost_rows[kind] = costs.get_pair_costs(kind)
+        return cost_rows[kind]
 
-    order = sorted((kind for kind, room in enumerate(costs.capacities) if room), key=lambda kind: costs.own_costs[kind])
-    beginnings = 1 if size == 1 else max(1, _STEPS // (len(order) * size))
-    found = [_next_best(costs, size, begin, beside) for begin in order[:beginnings]]
-    least = min(found, key=lambda one: one.cost)
-    return _exchanged(least, costs, beside) if len(order) <= _MOST_KINDS else least.counts
+    order = sorted(
+        (kind for kind, capacity in enumerate(costs.capacities) if capacity), key=lambda kind: costs.own_costs[kind]
+    )
+    start_count = 1 if size == 1 else max(1, _STEPS_LIMIT // (len(order) * size))
+    choices = [_choose_greedily(costs, size, start, get_pair_costs) for start in order[:start_count]]
+    best_choice = min(choices, key=lambda choice: choice.cost)
+    return _improve_choice(best_choice, costs, get_pair_costs) if len(order) <= _KINDS_LIMIT else best_choice.counts
 
 
-class _Taken(MutableStruct):
+class _Choice(MutableStruct):
     """So many of each kind; what they cost; and what one more of each would."""
 
     counts: list[int]
     cost: int
-    more: list[int]
+    next_costs: list[int]
 
-    def take(self, kind: int, row: Sequence[int]) -> None:
+    def add_device(self, kind: int, row: Sequence[int]) -> None:
         """Take one more."""
-        self.cost += self.more[kind]
+        self.cost += self.next_costs[kind]
         self.counts[kind] += 1
-        self.more = list(map(add, self.more, row))
+        self.next_costs = list(map(add, self.next_costs, row))
 
-    def leave(self, kind: int, row: Sequence[int]) -> None:
+    def remove_device(self, kind: int, row: Sequence[int]) -> None:
         """Take one less."""
-        self.more = list(map(sub, self.more, row))
+        self.next_costs = list(map(sub, self.next_costs, row))
         self.counts[kind] -= 1
-        self.cost -= self.more[kind]
+        self.cost -= self.next_costs[kind]
 
 
-def _next_best(costs: Costs, size: int, begin: int, beside: Callable[[int], Sequence[int]]) -> _Taken:
+def _choose_greedily(costs: Costs, size: int, start: int, get_pair_costs: Callable[[int], Sequence[int]]) -> _Choice:
     """One of `begin`, then always what costs least beside those taken; the rest in order where that takes too long."""
-    taken = _Taken([0] * len(costs.capacities), 0, list(costs.own_costs))
-    there = [kind for kind, room in enumerate(costs.capacities) if room]
+    choice = _Choice([0] * len(costs.capacities), 0, list(costs.own_costs))
+    free_kinds = [kind for kind, capacity in enumerate(costs.capacities) if capacity]
     for n in range(size):
-        if n * len(there) > _STEPS:
-            for kind in _in_order(costs.capacities, taken.counts, size - n):
-                taken.counts[kind] += 1
+        if n * len(free_kinds) > _STEPS_LIMIT:
+            for kind in _list_free_kinds(costs.capacities, choice.counts, size - n):
+                choice.counts[kind] += 1
             break
-        kind = begin if n == 0 else min(there, key=taken.more.__getitem__)
+        kind = start if n == 0 else min(free_kinds, key=choice.next_costs.__getitem__)
         if n == size - 1:
-            taken.cost += taken.more[kind]
-            taken.counts[kind] += 1
+            choice.cost += choice.next_costs[kind]
+            choice.counts[kind] += 1
             break
-        taken.take(kind, beside(kind))
-        if taken.counts[kind] == costs.capacities[kind]:
-            there.remove(kind)
-    return taken
+        choice.add_device(kind, get_pair_costs(kind))
+        if choice.counts[kind] == costs.capacities[kind]:
+            free_kinds.remove(kind)
+    return choice
 
 
-def _exchanged(taken: _Taken, costs: Costs, beside: Callable[[int], Sequence[int]]) -> list[int]:
+def _improve_choice(choice: _Choice, costs: Costs, get_pair_costs: Callable[[int], Sequence[int]]) -> list[int]:
     """The same with one exchanged for another, as often as that makes it cost less, within some steps."""
-    counts = taken.counts
-    rounds = _STEPS // (len(counts) * max(1, sum(counts))) // 4
+    counts = choice.counts
+    rounds = _STEPS_LIMIT // (len(counts) * max(1, sum(counts))) // 4
     if not rounds:
         return counts
-    taken = _Taken([0] * len(counts), 0, list(costs.own_costs))
+    choice = _Choice([0] * len(counts), 0, list(costs.own_costs))
     for kind, count in enumerate(counts):
         for _ in range(count):
-            taken.take(kind, beside(kind))
+            choice.add_device(kind, get_pair_costs(kind))
     kinds = range(len(counts))
     for _ in range(rounds):
-        before = taken.cost
-        for kind in [kind for kind in kinds if taken.counts[kind]]:
-            taken.leave(kind, beside(kind))
-            free = (other for other in kinds if taken.counts[other] < costs.capacities[other])
-            better = min(free, key=taken.more.__getitem__)
-            if taken.more[better] >= taken.more[kind]:
-                better = kind
-            taken.take(better, beside(better))
-        if taken.cost == before:
+        previous_cost = choice.cost
+        for kind in [kind for kind in kinds if choice.counts[kind]]:
+            choice.remove_device(kind, get_pair_costs(kind))
+            free_kinds = (other for other in kinds if choice.counts[other] < costs.capacities[other])
+            best_kind = min(free_kinds, key=choice.next_costs.__getitem__)
+            if choice.next_costs[best_kind] >= choice.next_costs[kind]:
+                best_kind = kind
+            choice.add_device(best_kind, get_pair_costs(best_kind))
+        if choice.cost == previous_cost:
             break
-    return taken.counts
+    return choice.counts
 
 
-def _in_order(room: Sequence[int], counts: Sequence[int], size: int) -> Iterator[int]:
-    for kind, there in enumerate(room):
-        for _ in range(min(there - counts[kind], size)):
+def _list_free_kinds(capacities: Sequence[int], counts: Sequence[int], size: int) -> Iterator[int]:
+    for kind, capacity in enumerate(capacities):
+        for _ in range(min(capacity - counts[kind], size)):
             yield kind
             size -= 1

@@ -18,9 +18,9 @@ def build_container_edits(
     Type and number of a node are not said: the runtime takes them from the node as it is when a container begins, and
     creates none where that is not a node any more.
     """
-    every: dict[str, list[Any]] = {
+    sections: dict[str, list[Any]] = {
         "env": [f"{name}={text}" for name, text in env.items()],
-        "deviceNodes": [_node(node) for node in nodes],
+        "deviceNodes": [_format_node(node) for node in nodes],
         "mounts": [
             {
                 "hostPath": mount.host,
@@ -30,18 +30,18 @@ def build_container_edits(
             for mount in mounts
         ],
     }
-    return {section: items for section, items in every.items() if items}
+    return {section: items for section, items in sections.items() if items}
 
 
-def is_unicode(said: Edits) -> bool:
+def is_unicode(edits: Edits) -> bool:
     """Whether all of it is Unicode: a path need not be."""
     try:
-        json.dumps(said, ensure_ascii=False).encode()
+        json.dumps(edits, ensure_ascii=False).encode()
     except UnicodeEncodeError:
         return False
     return True
 
 
-def _node(node: GrantedNode) -> dict[str, str]:
-    elsewhere = {"hostPath": node.host} if node.host != node.container else {}
-    return {"path": node.container, **elsewhere, "permissions": node.permissions}
+def _format_node(node: GrantedNode) -> dict[str, str]:
+    host_path = {"hostPath": node.host} if node.host != node.container else {}
+    return {"path": node.container, **host_path, "permissions": node.permissions}

@@ -24,7 +24,7 @@ class ContainerPaths:
             both = f"{earlier.host} {earlier.permissions} and {node.host} {node.permissions}"
             return f"{node.container} would be both {both}"
         if mount is not None:
-            return f"{node.container} would be both {node.host} and {_described(mount)}"
+            return f"{node.container} would be both {node.host} and {_format_mount(mount)}"
         self.nodes[node.container] = node
         return ""
 
@@ -32,30 +32,33 @@ class ContainerPaths:
         """Put one in; why that cannot be, or nothing."""
         earlier, node = self.mounts.get(mount.container), self.nodes.get(mount.container)
         if earlier is not None and earlier != mount:
-            return f"{mount.container} would be both {_described(earlier)} and {_described(mount)}"
+            return f"{mount.container} would be both {_format_mount(earlier)} and {_format_mount(mount)}"
         if node is not None:
-            return f"{mount.container} would be both {node.host} and {_described(mount)}"
+            return f"{mount.container} would be both {node.host} and {_format_mount(mount)}"
         self.mounts[mount.container] = mount
         return ""
 
 
-def make_container_path(to: str, path: str) -> str:
+def make_container_path(target: str, path: str) -> str:
     """Where a node comes out: below `to`, under its own name, if that ends in a slash."""
-    return to + path.rpartition("/")[2] if to.endswith("/") else to
+    return target + path.rpartition("/")[2] if target.endswith("/") else target
 
 
-def list_mount_paths(give: MountGive, places: Iterable[tuple[str, ...] | Absent], fit: MatchedPath) -> Iterator[str]:
+def list_mount_paths(
+    give: MountGive, container_paths: Iterable[tuple[str, ...] | Absent], match: MatchedPath
+) -> Iterator[str]:
     """Where a mount comes out."""
     if not give.container_paths:
-        yield fit.path
-    for paths in places:
-        yield from () if isinstance(paths, Absent) else (make_container_path(path, fit.path) for path in paths)
+        yield match.path
+    for paths in container_paths:
+        yield from () if isinstance(paths, Absent) else (make_container_path(path, match.path) for path in paths)
 
 
-def format_path_error(to: tuple[str, ...] | Absent) -> str:
-    """Why something has no place in the container."""
-    return f"no place in the container: {to.reason if isinstance(to, Absent) else f'its `to` is {len(to)} paths'}"
+def format_path_error(container_path: tuple[str, ...] | Absent) -> str:
+    """Return the reason why a node or mount has no container path."""
+    reason = container_path.reason if isinstance(container_path, Absent) else f"its `to` is {len(container_path)} paths"
+    return f"no place in the container: {reason}"
 
 
-def _described(mount: GrantedMount) -> str:
+def _format_mount(mount: GrantedMount) -> str:
     return f"{mount.host} {'read-only' if mount.read_only else 'to write'}"

@@ -25,7 +25,7 @@ class EnvValues:
     """Texts by name. They are put together once all is said: a request may be for hundreds of devices."""
 
     def __init__(self) -> None:
-        self._joins: dict[str, str] = {}  # by all names, in the order of the texts
+        self._separators: dict[str, str] = {}  # by all names, in the order of the texts
         self._values: dict[str, dict[str, None]] = {}
         self._members: dict[str, dict[str, str]] = {}
 
@@ -34,15 +34,15 @@ class EnvValues:
         """What was said, by name."""
         return {
             name: build_json_object(self._members[name]) if name in self._members else join.join(self._values[name])
-            for name, join in self._joins.items()
+            for name, join in self._separators.items()
         }
 
-    def add(self, said: EnvValue) -> str:
+    def add(self, env_value: EnvValue) -> str:
         """Put in a value, equal ones once; why it cannot be beside what is there, or nothing."""
-        name, value, join, member = said
+        name, value, join, member = env_value
         if name in (self._members if member is None else self._values):
             return f"{name} would be both a text and an object with a member for each device"
-        self._joins[name] = join or ""
+        self._separators[name] = join or ""
         if member is not None:
             members = self._members.setdefault(name, {})
             if members.setdefault(member, value) != value:
@@ -57,12 +57,12 @@ def list_env_values(give: EnvGive, words: GrantWords) -> Iterator[EnvValue]:
     """What one line says of a device, for each element of its list word; what has an absent word is left out."""
     if isinstance(give.value, Template):
         for _, fact in words.list_elements(give.value):
-            yield from _filled(give, fact, give.value.write(fact))
+            yield from _fill_line(give, fact, give.value.write(fact))
     elif value := give.value.write(words):
-        yield from _filled(give, words, value)
+        yield from _fill_line(give, words, value)
 
 
-def _filled(give: EnvGive, fact: FactReader, value: str | Absent) -> Iterator[EnvValue]:
+def _fill_line(give: EnvGive, fact: FactReader, value: str | Absent) -> Iterator[EnvValue]:
     name = give.name.write(fact)
     member = None if give.member_key is None else give.member_key.write(fact)
     if not isinstance(name, Absent) and not isinstance(value, Absent) and not isinstance(member, Absent):

@@ -10,7 +10,9 @@ from agent.core.grants.grant import RereadDevice, RereadMember
 from agent.core.language.template import FactReader, Template
 from agent.core.language.value import Absent, Scalar, Value
 
-_EACH = "each "  # how elements are counted under that are of every host device of a device; no word has a blank
+_MEMBER_PREFIX = (
+    "each "  # how elements are counted under that are of every host device of a device; no word has a blank
+)
 
 
 class GrantWords:
@@ -33,13 +35,13 @@ class GrantWords:
     ) -> None:
         shares = device.device.shares or 1
         self._facts = device.facts
-        self._things = device.related_facts
-        self._each = device.members
-        self._counted: Mapping[str, int] = dict(element_counts)
-        self._counter = ""
+        self._related_facts = device.related_facts
+        self._members = device.members
+        self._element_counts: Mapping[str, int] = dict(element_counts)
+        self._count_prefix = ""
         self._numbers: dict[str, tuple[int, ...]] = {}
         self.number = number
-        self._own: dict[str, Value | Absent] = {
+        self._grant_facts: dict[str, Value | Absent] = {
             "resource": resource,
             "id": device.device.id,
             "n": number,
@@ -53,22 +55,22 @@ class GrantWords:
 
     def __call__(self, word: str) -> Value | Absent:
         """What a word says."""
-        if word in self._own:
-            return self._own[word]
+        if word in self._grant_facts:
+            return self._grant_facts[word]
         absent = Absent("was not given" if word.startswith("given.") else "was not read")
         return self._facts.get(word, absent)
 
     def follow_relation(self, word: str) -> tuple[FactCopy, ...] | Absent:
         """What is known of each thing that a word leads to, as far as a clause asks for it."""
-        return self._things.get(word, Absent("was not read"))
+        return self._related_facts.get(word, Absent("was not read"))
 
     def list_elements(self, text: Template) -> Iterator[tuple[int, FactReader]]:
         """The words for each element of the text's list word, with that element in its place; else themselves."""
         for slot in text.slots:
             value = self(slot.word)
             if isinstance(value, tuple) and value:
-                first = self._counted.get(f"{self._counter}{slot.word}", 0)
-                numbers = self._numbers.get(slot.word, range(first, first + len(value)))
+                start = self._element_counts.get(f"{self._count_prefix}{slot.word}", 0)
+                numbers = self._numbers.get(slot.word, range(start, start + len(value)))
                 for n, item in zip(numbers, value, strict=True):
                     yield n, overlay_words(self, {slot.word: item, "n": n})
                 return
@@ -79,17 +81,22 @@ class GrantWords:
 
         Else themselves.
         """
-        if not per_member or not self._each:
+        if not per_member or not self._members:
             yield self, True
             return
-        counted = dict(self._counted)
-        for one in self._each:
-            yield copy.copy(self).use_member(one, counted), one.is_match
-            counted = _counted_on(counted, one.facts, _EACH)
+        element_counts = dict(self._element_counts)
+        for member in self._members:
+            yield copy.copy(self).use_member(member, element_counts), member.is_match
+            element_counts = _add_fact_counts(element_counts, member.facts, _MEMBER_PREFIX)
 
-    def use_member(self, one: RereadMember, counted: Mapping[str, int]) -> GrantWords:
+    def use_member(self, member: RereadMember, element_counts: Mapping[str, int]) -> GrantWords:
         """These words, those of one of several host devices now."""
-        self._facts, self._things, self._counted, self._counter = one.facts, one.related_facts, counted, _EACH
+        self._facts, self._related_facts, self._element_counts, self._count_prefix = (
+            member.facts,
+            member.related_facts,
+            element_counts,
+            _MEMBER_PREFIX,
+        )
         return self
 
     def set_given_paths(self, name: str, paths: Sequence[tuple[int, str]], *, is_list: bool) -> None:
@@ -97,31 +104,33 @@ class GrantWords:
         is meant, of those that are given on a condition.
         """
         word = f"given.{name}"
-        earlier = self._own.get(word, ())
+        earlier = self._grant_facts.get(word, ())
         if earlier != () and not isinstance(earlier, Absent):
             return
         if is_list:
-            self._own[word] = tuple(path for _, path in paths)
+            self._grant_facts[word] = tuple(path for _, path in paths)
             self._numbers[word] = tuple(n for n, _ in paths)
         else:
-            self._own[word] = paths[0][1] if paths else Absent("nothing was given")
+            self._grant_facts[word] = paths[0][1] if paths else Absent("nothing was given")
 
-    def add_counts(self, counted: Mapping[str, int]) -> dict[str, int]:
+    def add_counts(self, element_counts: Mapping[str, int]) -> dict[str, int]:
         """The count with this device's list words."""
-        more = _counted_on(counted, self._facts, "")
-        for one in self._each:
-            more = _counted_on(more, one.facts, _EACH)
-        return more
+        counts = _add_fact_counts(element_counts, self._facts, "")
+        for member in self._members:
+            counts = _add_fact_counts(counts, member.facts, _MEMBER_PREFIX)
+        return counts
 
 
-def _counted_on(counted: Mapping[str, int], facts: Mapping[str, Value | Absent], counter: str) -> dict[str, int]:
-    more = dict(counted)
+def _add_fact_counts(
+    element_counts: Mapping[str, int], facts: Mapping[str, Value | Absent], prefix: str
+) -> dict[str, int]:
+    counts = dict(element_counts)
     for word, value in facts.items():
         if isinstance(value, tuple):
-            more[f"{counter}{word}"] = more.get(f"{counter}{word}", 0) + len(value)
-    return more
+            counts[f"{prefix}{word}"] = counts.get(f"{prefix}{word}", 0) + len(value)
+    return counts
 
 
-def overlay_words(fact: FactReader, own: Mapping[str, Scalar]) -> FactReader:
+def overlay_words(fact: FactReader, values: Mapping[str, Scalar]) -> FactReader:
     """The same, but for these words."""
-    return lambda word: own[word] if word in own else fact(word)
+    return lambda word: values[word] if word in values else fact(word)

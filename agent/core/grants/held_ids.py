@@ -51,24 +51,25 @@ class HeldIdHistory(Struct):
     def __contains__(self, id: object) -> bool:  # noqa: A002  the API's own word
         return id in self.unnamed_since
 
-    def add_grants(self, at: Mapping[str, float]) -> HeldIdHistory:
+    def add_grants(self, grant_times: Mapping[str, float]) -> HeldIdHistory:
         """After grants of these ids, each at its time."""
-        return HeldIdHistory({**self.unnamed_since, **dict.fromkeys(at)}, {**self.granted_at, **at})
+        return HeldIdHistory({**self.unnamed_since, **dict.fromkeys(grant_times)}, {**self.granted_at, **grant_times})
 
-    def apply_answer(self, named: frozenset[str], now: float) -> HeldIdHistory:
+    def apply_answer(self, named_ids: frozenset[str], current_time: float) -> HeldIdHistory:
         """After an answer of PodResources that names these ids (of ours)."""
-        unnamed: dict[str, float | None] = dict.fromkeys(named)
+        unnamed_since: dict[str, float | None] = dict.fromkeys(named_ids)
         for id, since in self.unnamed_since.items():  # noqa: A001  the API's own word
-            if id in named:
+            if id in named_ids:
                 continue
-            granted = self.granted_at.get(id)
-            if granted is not None and now - granted < SURE_SECONDS:
-                unnamed[id] = None
+            grant_time = self.granted_at.get(id)
+            if grant_time is not None and current_time - grant_time < SURE_SECONDS:
+                unnamed_since[id] = None
             elif since is None:
-                unnamed[id] = now
-            elif now - since < SURE_SECONDS:
-                unnamed[id] = since
-        return HeldIdHistory(unnamed, {id: at for id, at in self.granted_at.items() if id in unnamed})  # noqa: A001
+                unnamed_since[id] = current_time
+            elif current_time - since < SURE_SECONDS:
+                unnamed_since[id] = since
+        granted_at = {id_: time for id_, time in self.granted_at.items() if id_ in unnamed_since}
+        return HeldIdHistory(unnamed_since, granted_at)
 
 
 def restore_held_ids(ids: Iterable[str]) -> HeldIdHistory:

@@ -16,12 +16,12 @@ class Excess(NamedTuple):
     device: str = ""
 
 
-def find_excess(limit: Limit, asked: Mapping[Device, Sequence[int]], count: int) -> Excess | None:
+def find_excess(limit: Limit, shares_by_device: Mapping[Device, Sequence[int]], count: int) -> Excess | None:
     """Return why so many ids, shares of these devices, are too much for one container; None if they are not."""
     if limit.per_container is not None and count > limit.per_container:
         return Excess(f"a container may have {limit.per_container} of these at most (limit.per_container), not {count}")
     if limit.distinct:
-        for device, shares in asked.items():
+        for device, shares in shares_by_device.items():
             if len(shares) > 1:
                 text = f"a container may have one share of a device (limit.distinct), not {len(shares)}"
                 return Excess(f"{device.id}: {text}", device.id)

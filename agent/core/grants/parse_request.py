@@ -9,7 +9,7 @@ from agent.core.inventory.device import Device, DeviceList, Health, make_list_so
 
 
 def parse_ids(
-    snapshot: DeviceList,
+    device_list: DeviceList,
     ids: Sequence[str],
     *,
     healthy: bool = True,
@@ -24,17 +24,17 @@ def parse_ids(
     """
     shares: dict[Device, list[int]] = {}
     for id in ids:  # noqa: A001  the API's own word
-        found = snapshot.find_device(id)
-        if found is None:
+        share_of_device = device_list.find_device(id)
+        if share_of_device is None:
             raise GrantRefusedError(
                 RefusalCause.UNKNOWN_ID,
-                f"{snapshot.resource}: no device {id!r} is listed",
+                f"{device_list.resource}: no device {id!r} is listed",
                 device=split_share(id)[0][0],
             )
-        device, share = found
+        device, share = share_of_device
         if healthy and device.health is not Health.HEALTHY:
-            begun = format_since(snapshot.resource, device.id)
-            said = f"{snapshot.resource} {device.id}: Unhealthy{begun}: {device.reason}"
-            raise GrantRefusedError(RefusalCause.UNHEALTHY, said, device=device.id)
+            since_text = format_since(device_list.resource, device.id)
+            text = f"{device_list.resource} {device.id}: Unhealthy{since_text}: {device.reason}"
+            raise GrantRefusedError(RefusalCause.UNHEALTHY, text, device=device.id)
         shares.setdefault(device, []).extend(() if share is None else (share,))
     return {device: tuple(sorted(shares[device])) for device in sorted(shares, key=make_list_sort_key)}

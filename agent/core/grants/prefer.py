@@ -30,30 +30,36 @@ def prefer(
 
     Empty where that is impossible: too few offered, too many forced, something forced that is not offered.
     """
-    offered = set(available)
-    forced = set(must_include)
-    if not forced <= offered or not len(forced) <= size <= len(offered):
+    offered_ids = set(available)
+    forced_ids = set(must_include)
+    if not forced_ids <= offered_ids or not len(forced_ids) <= size <= len(offered_ids):
         return ()
     if limit.per_container is not None and size > limit.per_container:
         return ()
-    names, place_of = _named(offered, pool)
-    taken = set(map(place_of.__getitem__, forced))
-    shelves = _shelves(sorted(map(place_of.__getitem__, offered)), taken, names, pool)
-    room = [len(shelf.free) for shelf in shelves]
+    names, positions = _map_names(offered_ids, pool)
+    chosen = set(map(positions.__getitem__, forced_ids))
+    devices = _build_offered_devices(sorted(map(positions.__getitem__, offered_ids)), chosen, names, pool)
+    capacities = [len(device.free_positions) for device in devices]
     if limit.distinct:
-        if any(shelf.forced > 1 for shelf in shelves):
+        if any(device.forced_count > 1 for device in devices):
             return ()
-        room = [min(free, 1 - shelf.forced) for free, shelf in zip(room, shelves, strict=True)]
-    wanted = size - len(forced)
-    if sum(room) < wanted:
+        capacities = [
+            min(capacity, 1 - device.forced_count) for capacity, device in zip(capacities, devices, strict=True)
+        ]
+    missing_count = size - len(forced_ids)
+    if sum(capacities) < missing_count:
         return ()
-    if wanted:
-        counts = room if sum(room) == wanted else _counts(shelves, room, wanted, size, pool)
-        taken.update(*(shelf.free[:count] for shelf, count in zip(shelves, counts, strict=True)))
-    return tuple(map(names.__getitem__, sorted(taken)))
+    if missing_count:
+        counts = (
+            capacities
+            if sum(capacities) == missing_count
+            else _choose_counts(devices, capacities, missing_count, size, pool)
+        )
+        chosen.update(*(device.free_positions[:count] for device, count in zip(devices, counts, strict=True)))
+    return tuple(map(names.__getitem__, sorted(chosen)))
 
 
-class _Shelf(NamedTuple):
+class _OfferedDevice(NamedTuple):
     """A device of which ids are offered: how many of them are forced, and the places of the others, in order.
 
     number: of the device in the list; none if the list does not have it by now. alike: equal for those that no rule
@@ -61,81 +67,100 @@ class _Shelf(NamedTuple):
     """
 
     number: int | None
-    free: Sequence[int]
-    forced: int
-    alike: int
+    free_positions: Sequence[int]
+    forced_count: int
+    kind_number: int
 
 
-def _named(offered: set[str], stock: ChoicePool) -> tuple[Sequence[str], Mapping[str, int]]:
+def _map_names(offered_ids: set[str], pool: ChoicePool) -> tuple[Sequence[str], Mapping[str, int]]:
     """All names with their places: those of the list, and behind them those that it does not have by now."""
-    if offered <= stock.positions.keys():
-        return stock.ids, stock.positions
-    others = sorted(
-        offered - stock.positions.keys(), key=lambda name: (make_sort_key(split_share(name)[0][0]), make_sort_key(name))
+    if offered_ids <= pool.positions.keys():
+        return pool.ids, pool.positions
+    unlisted_names = sorted(
+        offered_ids - pool.positions.keys(),
+        key=lambda name: (make_sort_key(split_share(name)[0][0]), make_sort_key(name)),
     )
-    names = [*stock.ids, *others]
-    return names, {name: place for place, name in enumerate(names)}
+    names = [*pool.ids, *unlisted_names]
+    return names, {name: position for position, name in enumerate(names)}
 
 
-def _shelves(places: Sequence[int], taken: set[int], names: Sequence[str], stock: ChoicePool) -> list[_Shelf]:
+def _build_offered_devices(
+    positions: Sequence[int], chosen: set[int], names: Sequence[str], pool: ChoicePool
+) -> list[_OfferedDevice]:
     """The devices that are offered, in list order; behind them those that the list does not have by now."""
-    found: list[_Shelf] = []
-    begin, single = 0, len(stock.ends) == len(stock.ids)
-    while begin < len(places):
-        first = places[begin]
-        if first >= len(stock.ids):
+    devices: list[_OfferedDevice] = []
+    start, has_single_ids = 0, len(pool.ends) == len(pool.ids)
+    while start < len(positions):
+        first_position = positions[start]
+        if first_position >= len(pool.ids):
             break
-        number = first if single else bisect_right(stock.ends, first)
-        behind = begin + 1 if single else bisect_left(places, stock.ends[number], begin)
-        found.append(_shelf(number, places[begin:behind], taken, stock.kind_numbers[number]))
-        begin = behind
+        number = first_position if has_single_ids else bisect_right(pool.ends, first_position)
+        end = start + 1 if has_single_ids else bisect_left(positions, pool.ends[number], start)
+        devices.append(_make_offered_device(number, positions[start:end], chosen, pool.kind_numbers[number]))
+        start = end
     unlisted: dict[ShareBase, list[int]] = {}
-    for place in places[begin:]:
-        unlisted.setdefault(split_share(names[place])[0], []).append(place)
-    return found + [_shelf(None, own, taken, -1 - n) for n, own in enumerate(unlisted.values())]
+    for position in positions[start:]:
+        unlisted.setdefault(split_share(names[position])[0], []).append(position)
+    return devices + [
+        _make_offered_device(None, device_positions, chosen, -1 - n)
+        for n, device_positions in enumerate(unlisted.values())
+    ]
 
 
-def _shelf(number: int | None, places: Sequence[int], taken: set[int], alike: int) -> _Shelf:
-    if taken and not taken.isdisjoint(places):
-        free = [place for place in places if place not in taken]
-        return _Shelf(number, free, len(places) - len(free), alike)
-    return _Shelf(number, places, 0, alike)
+def _make_offered_device(
+    number: int | None, positions: Sequence[int], chosen: set[int], kind_number: int
+) -> _OfferedDevice:
+    if chosen and not chosen.isdisjoint(positions):
+        free_positions = [position for position in positions if position not in chosen]
+        return _OfferedDevice(number, free_positions, len(positions) - len(free_positions), kind_number)
+    return _OfferedDevice(number, positions, 0, kind_number)
 
 
-def _counts(shelves: Sequence[_Shelf], room: Sequence[int], wanted: int, size: int, stock: ChoicePool) -> Sequence[int]:
+def _choose_counts(
+    devices: Sequence[_OfferedDevice], capacities: Sequence[int], missing_count: int, size: int, pool: ChoicePool
+) -> Sequence[int]:
     """How many ids to take of each device, besides those that are forced."""
-    groups = [[n] for n in range(len(shelves))] if is_exact(room, wanted) else _together(shelves)
+    groups = [[n] for n in range(len(devices))] if is_exact(capacities, missing_count) else _group_by_kind(devices)
     kinds = []
-    forced: dict[int, int] = {}
+    forced_counts: dict[int, int] = {}
     for kind, group in enumerate(groups):
-        free = offered = there = 0
+        capacity = free_count = forced_count = 0
         for n in group:
-            free += room[n]
-            offered += len(shelves[n].free)
-            there += shelves[n].forced
-        if there:
-            forced[kind] = there
-        device = shelves[group[0]].number
-        if device is None:
-            kinds.append(EqualDevices((), free, offered + there, is_unhealthy=True))
+            capacity += capacities[n]
+            free_count += len(devices[n].free_positions)
+            forced_count += devices[n].forced_count
+        if forced_count:
+            forced_counts[kind] = forced_count
+        device_number = devices[group[0]].number
+        if device_number is None:
+            kinds.append(EqualDevices((), capacity, free_count + forced_count, is_unhealthy=True))
         else:
-            kinds.append(EqualDevices(stock.affinities[device], free, offered + there, stock.unhealthy_flags[device]))
-    weights = PreferenceCosts(stock.rules, kinds, size)
-    alone = list(map(add, weights.own_costs, weights.compute_group_costs(forced))) if forced else weights.own_costs
-    counts = [0] * len(shelves)
+            kinds.append(
+                EqualDevices(
+                    pool.affinities[device_number],
+                    capacity,
+                    free_count + forced_count,
+                    pool.unhealthy_flags[device_number],
+                )
+            )
+    costs = PreferenceCosts(pool.rules, kinds, size)
+    own_costs = (
+        list(map(add, costs.own_costs, costs.compute_group_costs(forced_counts))) if forced_counts else costs.own_costs
+    )
+    counts = [0] * len(devices)
     for kind, number in enumerate(
-        choose(Costs([kind.capacity for kind in kinds], alone, weights.compute_pair_costs), wanted)
+        choose(Costs([kind.capacity for kind in kinds], own_costs, costs.compute_pair_costs), missing_count)
     ):
-        left = number
-        for n in groups[kind] if left else ():
-            counts[n] = min(left, room[n])
-            left -= counts[n]
+        remaining_count = number
+        for n in groups[kind] if remaining_count else ():
+            counts[n] = min(remaining_count, capacities[n])
+            remaining_count -= counts[n]
     return counts
 
 
-def _together(shelves: Sequence[_Shelf]) -> list[list[int]]:
+def _group_by_kind(devices: Sequence[_OfferedDevice]) -> list[list[int]]:
     """Those that no rule tells apart, in order of the first of each."""
     groups: dict[int, list[int]] = {}
-    for n, shelf in enumerate(shelves):
-        groups.setdefault(shelf.alike, []).append(n)
+    for n, device in enumerate(devices):
+        groups.setdefault(device.kind_number, []).append(n)
     return list(groups.values())

@@ -19,7 +19,7 @@ from agent.core.language.value import format_scalar, make_sort_key
 # How far from each other two functions are on PCI Express, as the known device plugins tell it apart.
 SAME_BOARD, SAME_SWITCH, SAME_PORT, SAME_COMPLEX, SAME_NODE, FAR = 0, 10, 20, 30, 40, 50
 
-_MOST_LINKS = 6_000  # that are looked at for one row: a few milliseconds
+_LINKS_LIMIT = 6_000  # that are looked at for one row: a few milliseconds
 
 
 class EqualDevices(NamedTuple):
@@ -38,179 +38,190 @@ class PreferenceCosts:
 
     def __init__(self, rules: Sequence[PreferRule], kinds: Sequence[EqualDevices], size: int) -> None:
         """`size`: how many are taken at most, for one level to stand above all sums of the next."""
-        levels = [level for level in _levels(rules, kinds) if level.tells]
+        levels = [level for level in _build_levels(rules, kinds) if level.has_effect]
         scale = 1
         self.own_costs = [0] * len(kinds)
         self._levels: list[tuple[int, _Level]] = []
         for level in reversed(levels):
             self._levels.append((scale, level))
-            self.own_costs = [cost + scale * each for cost, each in zip(self.own_costs, level.alone, strict=True)]
-            scale *= 1 + size * level.spread + size * size * level.far
+            self.own_costs = [
+                cost + scale * level_cost for cost, level_cost in zip(self.own_costs, level.own_costs, strict=True)
+            ]
+            scale *= 1 + size * level.spread + size * size * level.pair_spread
         self._count = len(kinds)
 
     def compute_pair_costs(self, kind: int) -> list[int]:
         """What one of that kind costs beside one of each."""
         return self.compute_group_costs({kind: 1})
 
-    def compute_group_costs(self, taken: Mapping[int, int]) -> list[int]:
+    def compute_group_costs(self, counts: Mapping[int, int]) -> list[int]:
         """What one of each costs beside so many of some kinds."""
         row = [0] * self._count
         for scale, level in self._levels:
-            if level.far:
-                level.add_beside(taken, scale, row)
+            if level.pair_spread:
+                level.add_pair_costs(counts, scale, row)
         return row
 
 
 class _Level:
     """One rule. far: the most that two can cost, more than the least; 0 where it says nothing of two."""
 
-    def __init__(self, alone: Sequence[int], far: int = 0) -> None:
-        least = min(alone, default=0)
-        self.alone = [cost - least for cost in alone]
-        self.spread = max(self.alone, default=0)
-        self.far = far
+    def __init__(self, own_costs: Sequence[int], pair_spread: int = 0) -> None:
+        least = min(own_costs, default=0)
+        self.own_costs = [cost - least for cost in own_costs]
+        self.spread = max(self.own_costs, default=0)
+        self.pair_spread = pair_spread
 
     @property
-    def tells(self) -> bool:
+    def has_effect(self) -> bool:
         """Whether it tells any two ways apart."""
-        return bool(self.spread or self.far)
+        return bool(self.spread or self.pair_spread)
 
-    def add_beside(self, taken: Mapping[int, int], scale: int, row: list[int]) -> None:
+    def add_pair_costs(self, kind_counts: Mapping[int, int], scale: int, row: list[int]) -> None:
         """Add to each of a row what it costs beside so many of some kinds, so many times."""
 
 
-class _Keys:
+class _KindKeys:
     """What each kind is of; levels of one rule share them."""
 
     def __init__(self, keys: Sequence[object]) -> None:
         self.keys = keys
 
     @cached_property
-    def of(self) -> Mapping[object, Sequence[int]]:
+    def kinds_by_key(self) -> Mapping[object, Sequence[int]]:
         """The kinds by their keys."""
-        found: dict[object, list[int]] = {}
+        kinds: dict[object, list[int]] = {}
         for kind, key in enumerate(self.keys):
-            found.setdefault(key, []).append(kind)
-        return found
+            kinds.setdefault(key, []).append(kind)
+        return kinds
 
 
-class _Alike(_Level):
+class _SameKeyLevel(_Level):
     """Two of one key cost so much beside each other, and others nothing."""
 
-    def __init__(self, alone: Sequence[int], keys: _Keys, cost: int, *, far: bool) -> None:
+    def __init__(self, own_costs: Sequence[int], keys: _KindKeys, cost: int, *, has_several_keys: bool) -> None:
         """`far`: whether there are several keys."""
-        super().__init__(alone, int(far))
+        super().__init__(own_costs, int(has_several_keys))
         self._keys, self._cost = keys, cost
 
-    def add_beside(self, taken: Mapping[int, int], scale: int, row: list[int]) -> None:
+    def add_pair_costs(self, kind_counts: Mapping[int, int], scale: int, row: list[int]) -> None:
         counts: dict[object, int] = {}
-        for kind, count in taken.items():
+        for kind, count in kind_counts.items():
             key = self._keys.keys[kind]
             counts[key] = counts.get(key, 0) + count
         for key, count in counts.items():
             cost = scale * self._cost * count
-            for kind in self._keys.of[key]:
+            for kind in self._keys.kinds_by_key[key]:
                 row[kind] += cost
 
 
-class _Apart(_Level):
+class _PcieLevel(_Level):
     """How far two are from each other: by their nodes, and nearer if they are below one root complex."""
 
-    def __init__(self, seats: Sequence[PciePath]) -> None:
-        super().__init__([0] * len(seats), FAR if len(set(seats)) > 1 else 0)
-        self._seats = seats
-        self._numa = [seat.numa for seat in seats]
-        self._complexes = _Keys([seat.path[:1] for seat in seats])
+    def __init__(self, paths: Sequence[PciePath]) -> None:
+        super().__init__([0] * len(paths), FAR if len(set(paths)) > 1 else 0)
+        self._paths = paths
+        self._numa = [path.numa for path in paths]
+        self._complexes = _KindKeys([path.path[:1] for path in paths])
 
     @cached_property
-    def _near(self) -> Mapping[tuple[int, ...], set[tuple[int, ...]]]:
+    def _adjacent_nodes(self) -> Mapping[tuple[int, ...], set[tuple[int, ...]]]:
         """Which sets of nodes have one in common with which."""
-        having: dict[int, set[tuple[int, ...]]] = {}
+        nodes_by_number: dict[int, set[tuple[int, ...]]] = {}
         for numa in set(self._numa):
             for node in numa:
-                having.setdefault(node, set()).add(numa)
-        return {numa: set().union(*map(having.__getitem__, numa)) for numa in set(self._numa)}
+                nodes_by_number.setdefault(node, set()).add(numa)
+        return {numa: set().union(*map(nodes_by_number.__getitem__, numa)) for numa in set(self._numa)}
 
-    def add_beside(self, taken: Mapping[int, int], scale: int, row: list[int]) -> None:
+    def add_pair_costs(self, kind_counts: Mapping[int, int], scale: int, row: list[int]) -> None:
         nodes: dict[tuple[int, ...], int] = {}
-        for kind, count in taken.items():
+        for kind, count in kind_counts.items():
             nodes[self._numa[kind]] = nodes.get(self._numa[kind], 0) + scale * count
-        far, nearer = FAR * sum(nodes.values()), FAR - SAME_NODE
+        far_cost, saving = FAR * sum(nodes.values()), FAR - SAME_NODE
         by_node = {
-            numa: far - nearer * sum(map(nodes.__getitem__, near & nodes.keys())) for numa, near in self._near.items()
+            numa: far_cost - saving * sum(map(nodes.__getitem__, adjacent & nodes.keys()))
+            for numa, adjacent in self._adjacent_nodes.items()
         }
         row[:] = map(add, row, map(by_node.__getitem__, self._numa))
-        for kind, count in taken.items():
-            seat = self._seats[kind]
-            row[kind] -= scale * count * _of_nodes(seat.numa, seat.numa)
-            for other in self._complexes.of[seat.path[:1]] if seat.path else ():
+        for kind, count in kind_counts.items():
+            path = self._paths[kind]
+            row[kind] -= scale * count * _compute_node_distance(path.numa, path.numa)
+            for other in self._complexes.kinds_by_key[path.path[:1]] if path.path else ():
                 if other != kind:
-                    beside = self._seats[other]
+                    other_path = self._paths[other]
                     row[other] += (
-                        scale * count * (compute_pcie_distance(seat, beside) - _of_nodes(seat.numa, beside.numa))
+                        scale
+                        * count
+                        * (compute_pcie_distance(path, other_path) - _compute_node_distance(path.numa, other_path.numa))
                     )
 
 
-class _Linked(_Level):
+class _LinkLevel(_Level):
     """How far the links lead; what no link leads to is farther than any."""
 
     def __init__(self, ends: Sequence[LinkDistances]) -> None:
-        known = [end for end in ends if end.distances]
-        self._least = min((end.min_distance for end in known), default=0)
-        self._none = max((end.max_distance for end in known), default=-1) + 1
-        super().__init__([0] * len(ends), self._none - self._least if known else 0)
+        linked_ends = [end for end in ends if end.distances]
+        self._min_distance = min((end.min_distance for end in linked_ends), default=0)
+        self._unlinked_distance = max((end.max_distance for end in linked_ends), default=-1) + 1
+        super().__init__([0] * len(ends), self._unlinked_distance - self._min_distance if linked_ends else 0)
         self._ends = ends
         self._names = [end.name for end in ends]
 
-    def add_beside(self, taken: Mapping[int, int], scale: int, row: list[int]) -> None:
-        none = self._none
-        every = 1 + len(taken) * len(row) // _MOST_LINKS  # of very many beside very many one in so many stands for all
-        for kind, count in islice(taken.items(), 0, None, every):
-            name, far = self._ends[kind].name, self._ends[kind].distances
-            costs = [far.get(other, none) for other in self._names]
+    def add_pair_costs(self, kind_counts: Mapping[int, int], scale: int, row: list[int]) -> None:
+        unlinked_distance = self._unlinked_distance
+        step = (
+            1 + len(kind_counts) * len(row) // _LINKS_LIMIT
+        )  # of very many beside very many one in so many stands for all
+        for kind, count in islice(kind_counts.items(), 0, None, step):
+            name, distances = self._ends[kind].name, self._ends[kind].distances
+            costs = [distances.get(other, unlinked_distance) for other in self._names]
             if name is not None:  # a link that only the other side tells of leads here as well
-                theirs = [other.distances.get(name, none) for other in self._ends]
-                costs = list(map(min, costs, theirs))
-            times = scale * count * every
-            costs[kind] = self._least
-            row[:] = [cost + times * (each - self._least) for cost, each in zip(row, costs, strict=True)]
+                reverse_costs = [other.distances.get(name, unlinked_distance) for other in self._ends]
+                costs = list(map(min, costs, reverse_costs))
+            factor = scale * count * step
+            costs[kind] = self._min_distance
+            row[:] = [
+                cost + factor * (distance - self._min_distance) for cost, distance in zip(row, costs, strict=True)
+            ]
 
 
-def generalize_affinity(trait: Affinity) -> Affinity:
+def generalize_affinity(affinity: Affinity) -> Affinity:
     """What of a trait is the same for all that no rule tells apart: functions behind one bridge sit in one place."""
-    if not isinstance(trait, PciePath) or len(trait.path) < 2:
-        return trait
-    *above, own = trait.path
-    return PciePath((*above, own.rpartition(".")[0] if _is_complex(above[-1]) else ""), trait.numa)
+    if not isinstance(affinity, PciePath) or len(affinity.path) < 2:
+        return affinity
+    *above, last_step = affinity.path
+    return PciePath((*above, last_step.rpartition(".")[0] if _is_complex(above[-1]) else ""), affinity.numa)
 
 
-def compute_pcie_distance(one: PciePath, other: PciePath) -> int:
+def compute_pcie_distance(path_a: PciePath, path_b: PciePath) -> int:
     """How far two devices are from each other on PCI Express."""
-    if one == other and one.path:
+    if path_a == path_b and path_a.path:
         return SAME_BOARD
-    there = sum(1 for _ in _common(one.path, other.path))
-    beyond = max(len(one.path), len(other.path)) - there
-    if there:
-        alike = one.path[there - 1]
-        if beyond == 1 and (len(one.path) == len(other.path)):
-            slot = one.path[-1].rpartition(".")[0] == other.path[-1].rpartition(".")[0]
-            return SAME_BOARD if slot or not _is_complex(alike) else SAME_COMPLEX
-        if beyond == 0:
+    common_count = sum(1 for _ in _iterate_common_steps(path_a.path, path_b.path))
+    remaining_count = max(len(path_a.path), len(path_b.path)) - common_count
+    if common_count:
+        last_common = path_a.path[common_count - 1]
+        if remaining_count == 1 and (len(path_a.path) == len(path_b.path)):
+            is_same_slot = path_a.path[-1].rpartition(".")[0] == path_b.path[-1].rpartition(".")[0]
+            return SAME_BOARD if is_same_slot or not _is_complex(last_common) else SAME_COMPLEX
+        if remaining_count == 0:
             return SAME_BOARD
-        if _is_complex(alike):
+        if _is_complex(last_common):
             return SAME_COMPLEX
-        deep = there > 1 and not _is_complex(one.path[there - 2])
-        return SAME_SWITCH if deep and beyond <= 2 else SAME_PORT  # two steps: a port of the switch, and the device
-    return _of_nodes(one.numa, other.numa)
+        is_below_switch = common_count > 1 and not _is_complex(path_a.path[common_count - 2])
+        return (
+            SAME_SWITCH if is_below_switch and remaining_count <= 2 else SAME_PORT
+        )  # two steps: a port of the switch, and the device
+    return _compute_node_distance(path_a.numa, path_b.numa)
 
 
-def _of_nodes(one: tuple[int, ...], other: tuple[int, ...]) -> int:
-    return FAR if set(one).isdisjoint(other) else SAME_NODE
+def _compute_node_distance(nodes_a: tuple[int, ...], nodes_b: tuple[int, ...]) -> int:
+    return FAR if set(nodes_a).isdisjoint(nodes_b) else SAME_NODE
 
 
-def _common(one: Sequence[str], other: Sequence[str]) -> Iterator[str]:
-    for step, same in zip(one, other, strict=False):
-        if step != same:
+def _iterate_common_steps(steps_a: Sequence[str], steps_b: Sequence[str]) -> Iterator[str]:
+    for step, step_b in zip(steps_a, steps_b, strict=False):
+        if step != step_b:
             return
         yield step
 
@@ -219,45 +230,55 @@ def _is_complex(step: str) -> bool:
     return step.startswith("pci")
 
 
-def _levels(rules: Sequence[PreferRule], kinds: Sequence[EqualDevices]) -> Iterator[_Level]:
+def _build_levels(rules: Sequence[PreferRule], kinds: Sequence[EqualDevices]) -> Iterator[_Level]:
     yield _Level([int(kind.is_unhealthy) for kind in kinds])
-    nothing = [0] * len(kinds)
-    last: list[_Level] = []
+    zero_costs = [0] * len(kinds)
+    last_levels: list[_Level] = []
     for n, rule in enumerate(rules):
-        traits = [kind.affinities[n] if n < len(kind.affinities) else None for kind in kinds]
+        affinities = [kind.affinities[n] if n < len(kind.affinities) else None for kind in kinds]
         if not isinstance(rule, WordRule):
             if rule.links is None:
-                yield _Apart([trait if isinstance(trait, PciePath) else PciePath() for trait in traits])
+                yield _PcieLevel(
+                    [affinity if isinstance(affinity, PciePath) else PciePath() for affinity in affinities]
+                )
             else:
-                yield _Linked([trait if isinstance(trait, LinkDistances) else LinkDistances() for trait in traits])
+                yield _LinkLevel(
+                    [affinity if isinstance(affinity, LinkDistances) else LinkDistances() for affinity in affinities]
+                )
             continue
         if rule.verb == "order":
-            ranks = {trait: rank for rank, trait in enumerate(sorted(set(traits), key=_order))}
-            yield _Level([ranks[trait] for trait in traits])
+            ranks = {affinity: rank for rank, affinity in enumerate(sorted(set(affinities), key=_make_order_key))}
+            yield _Level([ranks[affinity] for affinity in affinities])
             continue
-        keys: list[object] = [(n, i) if trait is None else trait for i, trait in enumerate(traits)]
-        free: dict[object, int] = {}
+        keys: list[object] = [(n, i) if affinity is None else affinity for i, affinity in enumerate(affinities)]
+        free_counts: dict[object, int] = {}
         for key, kind in zip(keys, kinds, strict=True):
-            free[key] = free.get(key, 0) + kind.offered_count
-        most, index = max(free.values(), default=0), _Keys(keys)
-        far = len(free) > 1 and most > 1  # keys that nobody shares say nothing of two
+            free_counts[key] = free_counts.get(key, 0) + kind.offered_count
+        max_free, kind_keys = max(free_counts.values(), default=0), _KindKeys(keys)
+        has_several_keys = len(free_counts) > 1 and max_free > 1  # keys that nobody shares say nothing of two
         if rule.verb == "same":
-            yield _Alike(nothing, index, -1, far=far)
-            last.append(_Level([0 if trait is None else -free[trait] for trait in traits]))
+            yield _SameKeyLevel(zero_costs, kind_keys, -1, has_several_keys=has_several_keys)
+            last_levels.append(_Level([0 if affinity is None else -free_counts[affinity] for affinity in affinities]))
         elif rule.verb == "packed":
             # Taking n of a key with f free costs f + (f-1) + …, as if each were chosen by what is free by then.
-            alone = [most + 1 if trait is None else free[key] for key, trait in zip(keys, traits, strict=True)]
-            yield _Alike(alone, index, -1, far=far)
-            yield _Alike(nothing, index, -1, far=far)
+            own_costs = [
+                max_free + 1 if affinity is None else free_counts[key]
+                for key, affinity in zip(keys, affinities, strict=True)
+            ]
+            yield _SameKeyLevel(own_costs, kind_keys, -1, has_several_keys=has_several_keys)
+            yield _SameKeyLevel(zero_costs, kind_keys, -1, has_several_keys=has_several_keys)
         else:
-            alone = [most if trait is None else most - free[key] for key, trait in zip(keys, traits, strict=True)]
-            yield _Alike(alone, index, 1, far=far)
-            yield _Alike(nothing, index, 1, far=far)
-    yield from last
+            own_costs = [
+                max_free if affinity is None else max_free - free_counts[key]
+                for key, affinity in zip(keys, affinities, strict=True)
+            ]
+            yield _SameKeyLevel(own_costs, kind_keys, 1, has_several_keys=has_several_keys)
+            yield _SameKeyLevel(zero_costs, kind_keys, 1, has_several_keys=has_several_keys)
+    yield from last_levels
 
 
-def _order(trait: Affinity) -> tuple[int, str]:
-    if trait is None:
+def _make_order_key(affinity: Affinity) -> tuple[int, str]:
+    if affinity is None:
         return 1, ""
-    elements = trait if isinstance(trait, tuple) else (trait,)
+    elements = affinity if isinstance(affinity, tuple) else (affinity,)
     return 0, make_sort_key(" ".join(format_scalar(element) for element in elements if isinstance(element, (str, int))))

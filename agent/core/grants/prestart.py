@@ -23,49 +23,49 @@ class PrestartRun(NamedTuple):
     command: Command
 
 
-def list_prestart_runs(resource: str, chosen: RereadDevice, words: GrantWords) -> Iterator[PrestartRun]:
+def list_prestart_runs(resource: str, device: RereadDevice, words: GrantWords) -> Iterator[PrestartRun]:
     """The programs of a device, in the order of its entry.
 
     Raises:
         Refused: it is another device now, or what a program rests on could not be read.
     """
-    if not chosen.is_same_hardware:
-        raise _refused(resource, chosen, "other hardware is in its place now")
-    for program in chosen.spec.prestart if chosen.spec else ():
-        given = decide_condition(program.condition, words)
-        if isinstance(given, str):
-            raise _refused(resource, chosen, given)
-        if given:
-            yield PrestartRun(program.name, _command(resource, chosen, program, words))
+    if not device.is_same_hardware:
+        raise _make_refusal(resource, device, "other hardware is in its place now")
+    for program in device.spec.prestart if device.spec else ():
+        decision = decide_condition(program.condition, words)
+        if isinstance(decision, str):
+            raise _make_refusal(resource, device, decision)
+        if decision:
+            yield PrestartRun(program.name, _build_command(resource, device, program, words))
 
 
-def build_environment(resource: str, chosen: RereadDevice) -> Mapping[str, str]:
+def build_environment(resource: str, reread_device: RereadDevice) -> Mapping[str, str]:
     """What every program of a device is told of it; what it does not have is not there."""
-    device, host = chosen.device, chosen.host
-    nodes = dict.fromkeys(node.path for node in chosen.nodes.values() if isinstance(node, DeviceNode))
-    said = {
+    device, host = reread_device.device, reread_device.host
+    nodes = dict.fromkeys(node.path for node in reread_device.nodes.values() if isinstance(node, DeviceNode))
+    values = {
         "RESOURCE": resource,
         "ID": device.id,
         "NAME": host.name if host else "",
         "PATH": host.directory if host else "",
         "NODE": host.node if host else "",
         "NODES": " ".join(nodes),
-        "SHARES": " ".join(map(str, chosen.shares)),
+        "SHARES": " ".join(map(str, reread_device.shares)),
     }
-    return {f"{PREFIX}{name}": value for name, value in said.items() if value and not has_control(value)}
+    return {f"{PREFIX}{name}": value for name, value in values.items() if value and not has_control(value)}
 
 
-def make_failure_error(resource: str, chosen: RereadDevice, program: str, reason: str) -> GrantRefusedError:
+def make_failure_error(resource: str, device: RereadDevice, program: str, reason: str) -> GrantRefusedError:
     """That a program did not do what it was run for."""
-    return GrantRefusedError(RefusalCause.HOOK_FAILED, f"{resource} {chosen.device.id}: prestart.{program}: {reason}")
+    return GrantRefusedError(RefusalCause.HOOK_FAILED, f"{resource} {device.device.id}: prestart.{program}: {reason}")
 
 
-def _command(resource: str, chosen: RereadDevice, program: Program, words: GrantWords) -> Command:
+def _build_command(resource: str, device: RereadDevice, program: Program, words: GrantWords) -> Command:
     command = program.build_command(words)
     if isinstance(command, Absent):
-        raise make_failure_error(resource, chosen, program.name, command.reason)
+        raise make_failure_error(resource, device, program.name, command.reason)
     return command
 
 
-def _refused(resource: str, chosen: RereadDevice, reason: str) -> GrantRefusedError:
-    return GrantRefusedError(RefusalCause.UNHEALTHY, f"{resource} {chosen.device.id}: {reason}")
+def _make_refusal(resource: str, device: RereadDevice, reason: str) -> GrantRefusedError:
+    return GrantRefusedError(RefusalCause.UNHEALTHY, f"{resource} {device.device.id}: {reason}")
