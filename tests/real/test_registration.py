@@ -55,7 +55,7 @@ async def test_01_socket_answers_when_register_is_sent(served, monkeypatch):
     async def asked_first(path, endpoint, resource, options, **how):
         async with Channel(path=str(served.dp / endpoint)) as channel:
             said = await v1beta1.DevicePluginStub(channel).get_device_plugin_options(v1beta1.Empty(), timeout=5)
-        assert said == options.message()  # 5
+        assert said == options.build_message()  # 5
         answered.append(resource)
         await real_register(path, endpoint, resource, options, **how)
 
@@ -126,7 +126,7 @@ async def test_08_kubelet_begins_between_our_look_and_our_call(served, monkeypat
     async with served.agent() as agent:
         await ready(served, FOO, BAR)
         await served.kubelet.down(kill=kill)
-        monkeypatch.setattr(agent.parts.kubelet_socket, "stir", lambda: None)  # what inotify says comes later still
+        monkeypatch.setattr(agent.parts.kubelet_socket, "check", lambda: None)  # what inotify says comes later still
         monkeypatch.setattr(register_module, "dial", late)
         await ready(served, FOO, BAR)
         await served.allocatable(FOO, 2)
