@@ -1,4 +1,4 @@
-"""Kinds of log lines: what a program finds them by, whatever their words are."""
+"""Message ids of log lines. A program finds a line by its id, because the text can change."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ NOTICE = 25  # a level between INFO and WARNING: what is good news, and rare
 
 
 class MessageId(Enum):
-    """One for each transition. The values are message ids for good (sd-journal(3)); the catalog explains them."""
+    """One id for each transition. The values never change (sd-journal(3)); the catalog explains them."""
 
     READY = "e880285a61d94ba9976e2cfdad59a102"
     STREAMING = "c41035dcdf9241b89353fd5fe477c7d2"
@@ -30,6 +30,6 @@ class MessageId(Enum):
 
 
 def build_log_extra(kind: MessageId, **values: str | None) -> dict[str, dict[str, str]]:
-    """The `extra` of a log line: its kind, and what it speaks of, as the journal has that beside the words."""
+    """Return the `extra` of a log line: the message id and the values, as fields of the journal."""
     journal_fields = {f"DEVICE_AGENT_{name.upper()}": value for name, value in values.items() if value}
     return {"fields": {"MESSAGE_ID": kind.value, **journal_fields}}

@@ -1,4 +1,4 @@
-"""Where a resource stands with the kubelet."""
+"""Phases of the registration of a resource with the kubelet."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""From a nudge to the lists: looking, hearing the kernel log, stepping the checks, assembling."""
+"""The tracker: read the host, read the kernel log, evaluate the checks and publish the device lists."""

@@ -1,6 +1,6 @@
-"""Checking: the conditions of all checks while the agent runs, and the persons who clear some.
+"""Evaluator of all checks while the agent runs, with the requests of administrators to clear checks.
 
-What is cleared is cleared just before a look, so that no look that began earlier can undo it.
+A request is applied directly before a look, so that no earlier look can undo it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from agent.core.struct import Struct, replace
 
 
 class _Clearing(Struct):
-    """That a person clears checks of a device; `done` is told which of them failed."""
+    """A request to clear checks of a device. `cleared_checks` gets the names of the checks that failed."""
 
     entry: str
     device: Device
@@ -35,7 +35,7 @@ class _Clearing(Struct):
     partners: frozenset[DeviceRef] = frozenset()
 
     def is_selected(self, device_ref: DeviceRef, device_states: DeviceCheckStates) -> bool:
-        """Whether that is this device, or was where it is, or a partner of whose health its checks speak."""
+        """Return whether this is the device, a device at its location, or a partner whose health it checks."""
         is_same_device = (
             device_ref.key_or_location in self.device.keys or device_states.location in self.device.locations
         )
@@ -43,16 +43,16 @@ class _Clearing(Struct):
 
 
 class CheckEvaluator:
-    """Knows what fails.
+    """The evaluator of all checks.
 
     Args:
-        memory: what the last life knew.
-        apart: seconds between looks that count as two.
-        drained: what a person has taken out of scheduling.
+        saved_checks: the check states of the last agent process.
+        look_distance_s: seconds between two looks that both count.
+        drains: the drains of administrators.
 
     Attributes:
-        journal: what was heard in the kernel log.
-        answers: what checks have said at looks, by name and result, so often.
+        log_history: the history of the kernel log.
+        result_counts: the number of check results, by name and result.
     """
 
     def __init__(self, saved_checks: SavedChecks, look_distance_s: float, drains: DrainSet) -> None:
@@ -69,44 +69,44 @@ class CheckEvaluator:
 
     @property
     def check_states(self) -> CheckStates:
-        """All conditions, after the look that was concluded last."""
+        """All check states after the last evaluation."""
         return self._evaluation.check_states
 
     @property
     def saved_checks(self) -> SavedChecks:
-        """What is known of what was looked at, told or not."""
+        """The saved checks after the last evaluation, also of devices that are not listed yet."""
         return self._saved_checks_builder.update(self._evaluation.check_states)
 
     @property
     def has_log_changes(self) -> bool:
-        """Whether the kernel log spoke of somebody since the last conclusion."""
+        """Return whether a kernel log line matched a key since the last evaluation."""
         return self._changed_log_keys is None or bool(self._changed_log_keys)
 
     def add_records(self, records: Iterable[LogRecord]) -> None:
-        """Take what the kernel says."""
+        """Add lines of the kernel log."""
         for record in records:
             changed_keys = self.log_history.add_record(record)
             if self._changed_log_keys is not None:
                 self._changed_log_keys |= changed_keys
 
     def set_log_error(self, error: Absent | None) -> None:
-        """That the kernel log cannot be read, for that reason; or that it can."""
+        """Set the reason why the kernel log cannot be read; None if the log can be read."""
         if error != self.log_history.read_error:
             self.log_history.read_error = error
             self._changed_log_keys = None
 
     @property
     def next_at(self) -> float | None:
-        """Monotonic seconds at which a device is to be looked at for its checks; None if none is."""
+        """Monotonic seconds of the next look that a check needs; None if no check needs one."""
         return self._evaluation.check_states.next_at
 
     @property
     def candidates(self) -> ResourceCandidates:
-        """The candidates of the look that was concluded last, what fails and what is drained as their fault."""
+        """The candidates of the last evaluation, with failures and drains as unhealthy reasons."""
         return self._overlay.candidates
 
     def evaluate_checks(self, inventory: Inventory, specs: Sequence[ResourceSpec], current_time: float) -> None:
-        """Have the checks say what a look says. The same look again is no other look."""
+        """Evaluate the checks of an inventory. The same inventory again is not a new look."""
         entries = [
             name
             for spec in specs
@@ -134,7 +134,7 @@ class CheckEvaluator:
         self._overlay = apply_drains(self._overlay, self._evaluation.candidates, self.drains)
 
     def has_undecided_check(self, candidates: Iterable[Candidate]) -> bool:
-        """Whether a check of one of these is about to turn: another answer counts, though it says the same."""
+        """Return whether an equal result of one of these candidates still counts."""
         present_devices = self._evaluation.check_states.present_devices
         for check_result in (check_result for candidate in candidates for check_result in list_checks(candidate)):
             device = present_devices.get(DeviceRef(check_result.entry, check_result.device_key))
@@ -144,9 +144,9 @@ class CheckEvaluator:
         return False
 
     def take_due_keys(self, current_time: float, *, is_full_rescan: bool = False) -> frozenset[str]:
-        """The keys of what is to be looked at now, also because a person has cleared something of it.
+        """Apply the requests to clear, and return the keys of devices that the next look must read.
 
-        swept: everything is; so what may turn when it says the same again is, too.
+        is_full_rescan: also return devices for which an equal result still counts.
         """
         clearings, self._clearings = self._clearings, []
         keys: frozenset[str] = frozenset()
@@ -170,9 +170,9 @@ class CheckEvaluator:
         return keys | undecided_keys | self._evaluation.check_states.find_due_keys(current_time)
 
     def clear(self, entry: str, device: Device, check: str | None) -> asyncio.Future[frozenset[str]]:
-        """Have checks of a device begin anew at the next look; which of them failed.
+        """Clear checks of a device before the next look. The future returns the names of the checks that failed.
 
-        check: the one; None for all of them.
+        check: the name of the check; None for all checks.
         """
         cleared_checks: asyncio.Future[frozenset[str]] = asyncio.get_running_loop().create_future()
         self._clearings.append(

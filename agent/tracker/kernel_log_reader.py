@@ -1,4 +1,4 @@
-"""Hearing: the kernel log on the event loop, while a check listens to it. What it says goes to the checks."""
+"""Reader of the kernel log on the event loop, while a check uses the log."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ log = logging.getLogger(__name__)
 
 
 class KernelLogReader:
-    """Listens for as long as one of the entries in force has a check that does.
+    """The reader of the kernel log. It reads while an active entry has a kernel log check.
 
     Args:
-        checking: who is told. stirred: called when a line is of somebody. clock: monotonic seconds.
+        check_evaluator: gets the lines. on_change: called after a line that matches a key. clock: monotonic seconds.
 
     Attributes:
-        lines: how many the kernel has said.
+        line_count: the number of lines that were read.
     """
 
     def __init__(
@@ -39,13 +39,13 @@ class KernelLogReader:
 
     @property
     def overruns(self) -> int:
-        """How often lines were lost."""
+        """The number of times that the kernel dropped lines."""
         return self._kernel_log.overruns
 
     async def follow(self, specs: Iterable[ResourceSpec], *, restart: bool) -> None:
-        """Listen for the checks of these entries; all that was said since boot is heard when this returns.
+        """Read the log for the checks of these entries. Return after all lines since boot are read.
 
-        anew: see to it that it is still being read.
+        restart: watch the log again, also if it is already watched.
         """
         has_new_logs = self._check_evaluator.log_history.set_logs(list_logs(specs))
         if not self._check_evaluator.log_history.has_logs:
@@ -63,13 +63,13 @@ class KernelLogReader:
             self._start_watch()
 
     def poll(self) -> None:
-        """Hear what a plain file says by now, of which nothing tells when it is written to."""
+        """Read new lines of a plain file. The kernel sends no event when a plain file grows."""
         if self._check_evaluator.log_history.has_logs and self._watched_handle is None:
             while self._read_batch():
                 pass
 
     def close(self) -> None:
-        """Listen no more."""
+        """Stop reading and close the log."""
         self._stop_watch()
         self._kernel_log.close()
 
@@ -94,7 +94,7 @@ class KernelLogReader:
             self._on_change()
 
     def _read_batch(self) -> bool:
-        """Whether there were records, and may be more."""
+        """Read one batch of lines; return False at the end of the log."""
         records = self._kernel_log.read_records(RECORDS)
         self.line_count += len(records or ())
         self._check_evaluator.add_records(records or ())
@@ -102,6 +102,6 @@ class KernelLogReader:
 
 
 def list_logs(specs: Iterable[ResourceSpec]) -> dict[Log, None]:
-    """What the checks of these entries listen for, and those of partners of whose health they speak."""
+    """Return the logs of the checks of these entries and of their partner checks."""
     checks = (check for spec in specs for check in spec.list_checks())
     return dict.fromkeys(check.log for check in checks if check.log is not None)

@@ -1,4 +1,4 @@
-"""The lists as last told: how new ones are made, and how they reach the registry."""
+"""Publisher of device lists: build the lists and pass them to the registry."""
 
 from __future__ import annotations
 
@@ -24,20 +24,21 @@ log = logging.getLogger(__name__)
 
 
 class ListPublisher:
-    """Makes the lists and tells them.
+    """The publisher of the device lists.
 
     Args:
-        registry: who is told.
+        registry: gets the lists.
         specs: the entries, in file order.
-        told: the lists of the last life. fanned: those of them whose names came out of words, as these are written.
-        own_specs: who writes CDI specs of our own.
-        held: the ids that pods may hold, asked at each assembly. known: those that were granted or named by
-            PodResources, asked then too.
-        published: called after each, with the old lists and the new.
-        clock: the monotonic seconds by which lists are judged.
+        saved_lists: the lists of the last agent process. saved_generated_names: their generated names, with the
+        templates.
+        generated_specs: the writer of generated CDI specs.
+        get_held_ids: returns the held IDs. get_confirmed_ids: returns the held IDs that a grant or PodResources
+        confirms.
+        on_published: called after each publication, with the old and the new lists.
+        clock: monotonic seconds.
 
     Attributes:
-        assembly: the lists as last told.
+        device_lists: the lists of the last publication.
     """
 
     def __init__(
@@ -65,11 +66,11 @@ class ListPublisher:
         self._clock = clock
 
     def drop_list(self, resource: str) -> None:
-        """Forget the list of a resource that is served no more."""
+        """Remove the list of a resource that is not served now."""
         self._set_lists({name: list_ for name, list_ in self.device_lists.lists.items() if name != resource})
 
     def forget_missing_members(self, resource: str, device: Device) -> bool:
-        """Forget what a device of several host devices has lost; whether it had."""
+        """Forget the missing members of a group device. Return whether there were any."""
         lists = self.device_lists.lists
         list_ = forget_missing_members(lists[resource], device, self._get_held_ids()) if resource in lists else None
         if list_ is not None:
@@ -83,10 +84,10 @@ class ListPublisher:
         candidates: ResourceCandidates,
         changed_at: float | None,
     ) -> None:
-        """Tell the registry what there is now; a device that moves leaves its old list before it joins the new.
+        """Build and publish the lists. A device that moves leaves its old list before the new list contains it.
 
-        look: the host as last seen, by the entries `specs`. offers: its candidates, what fails as their fault.
-        begun: when the change began that this tells.
+        inventory: the host at the last look, by the entries `specs`. candidates: its candidates with unhealthy reasons.
+        changed_at: monotonic seconds at which the change began; None if unknown.
         """
         while True:
             previous_lists = self.device_lists.lists
@@ -113,7 +114,7 @@ class ListPublisher:
     async def _build_with_specs(
         self, inventory: Inventory, specs: Sequence[ResourceSpec], candidates: ResourceCandidates
     ) -> DeviceLists:
-        """The lists of now, their CDI specs written; whoever could not be given one is Unhealthy."""
+        """Return the lists after their CDI specs are written. A device without its spec is Unhealthy."""
         held_ids = self._get_held_ids()
         device_lists = self._build(inventory, specs, candidates, held_ids)
         if self._generated_specs is None:

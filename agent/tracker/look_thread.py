@@ -1,4 +1,4 @@
-"""Looking at the host, in a thread of its own, so that a device that is slow or dead cannot stop the event loop."""
+"""Looks in a thread of their own: a slow or dead device cannot stop the event loop."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ log = logging.getLogger(__name__)
 
 
 class LookThread:
-    """Looks, and passes over what does not answer.
+    """The thread that looks at the host. It skips paths whose read does not return.
 
     Args:
         root: the host, or a tree in its place.
-        cdi: where CDI specs are, if not where runtimes look by default.
-        answers: who knows what programs, services and probes have told.
+        cdi: the directories of CDI specs, if not the defaults of the runtimes.
+        query_source: the results of programs, services and probes.
     """
 
     def __init__(self, root: Root, cdi: SpecDirectories | None = None, query_source: QuerySource = NO_AGENT) -> None:
@@ -50,10 +50,11 @@ class LookThread:
         prepare_results: Mapping[Command, str] | None = None,
         movable_devices: Mapping[str, MovableDevice] = NO_MOVABLE_DEVICES,
     ) -> tuple[Inventory, frozenset[str]]:
-        """As `take_look`.
+        """Look at the host; see `run_look` for the result.
 
-        A file that keeps the look waiting is passed over, and everything is looked at again without it: dead hardware
-        costs its own facts, and the others some seconds, once. A look that is only slow is waited for.
+        A file whose read does not return is skipped, and the look starts again without the file. Dead hardware costs
+        its own
+        facts, and once some seconds for the others. A look that is only slow continues.
         """
         take = partial(
             run_look,
@@ -79,14 +80,14 @@ class LookThread:
             look.cancel()
 
     def _skip_paths(self, silent_paths: set[str]) -> None:
-        """Leave alone what does not answer, until the one read that waits for it returns."""
+        """Skip paths until the one read that waits for each of them returns."""
         for path in sorted(silent_paths):
             log.error("%s: does not answer; it is passed over until it does", escape(path))
         self._root.silent_paths |= silent_paths
 
 
 def list_device_directories(root: Root, specs: Sequence[ResourceSpec]) -> frozenset[str]:
-    """The directories below /dev where devices come and go, as far as that is known before the first look."""
+    """Return the directories below /dev where devices can appear, as known before the first look."""
     return source_kinds.list_watched_directories(root, {source for spec in specs for source in spec.sources})
 
 
@@ -101,9 +102,9 @@ def run_look(
     prepare_results: Mapping[Command, str] | None = None,
     movable_devices: Mapping[str, MovableDevice] = NO_MOVABLE_DEVICES,
 ) -> tuple[Inventory, frozenset[str]]:
-    """The host as it is now, as the entries see it, and the directories where that may change without an event.
+    """Return the inventory, and the directories where the host can change without an event.
 
-    What `touched` does not concern is taken from `previous`; of everything, what still says the same.
+    Facts outside of `dirty_set` come from `previous`. A full rescan keeps facts that have not changed.
     """
     sources = tuple(dict.fromkeys(source for spec in specs for source in spec.sources))
     listing = source_kinds.list_devices(root, sources, previous.listing, dirty_set)

@@ -1,7 +1,7 @@
-"""The tracker: nudges in, snapshots out. It alone says when the host is looked at, and what follows from that.
+"""The tracker: it decides when to look at the host, and publishes the device lists that follow.
 
-A nudge only says what may have changed. The first nudge is followed at once, those that come within the settle time
-after it together.
+A request only names what may have changed. The first request starts a look at once. Requests within the debounce time
+after a look share the next look.
 """
 
 from __future__ import annotations
@@ -43,28 +43,29 @@ log = logging.getLogger(__name__)
 
 
 class Tracker:
-    """Keeps the registry true to the host.
+    """The tracker of the host. It keeps the registry equal to the host.
 
     Args:
         specs: the entries, in file order.
-        told: the lists of the last life. fanned: those of them whose names came out of words, as these are written.
-        memory: what is remembered of checks.
-        drained: what a person had taken out of scheduling.
-        settle: seconds within which nudges become one look.
-        every: seconds between sweeps.
-        cdi: where CDI specs are, if not where runtimes look by default.
-        answers: who knows what programs, services and probes have told.
-        own_specs: who writes CDI specs of our own.
-        preparing: who runs what entries want to have been run; None if nobody does, and it counts as run.
-        held: the ids that pods may hold, asked at each assembly.
-        known: those of them that somebody said so of; the same if it is not said.
-        counts: told how long looks take.
-        published: called after each assembly, with the old lists and the new.
-        clock: the monotonic seconds by which checks and lists are judged.
+        saved_lists: the lists of the last agent process. saved_generated_names: their generated names, with the
+        templates.
+        saved_checks: the check states of the last agent process.
+        drains: the drains of administrators.
+        debounce_s: seconds within which requests share one look.
+        rescan_interval_s: seconds between full rescans.
+        cdi: the directories of CDI specs, if not the defaults of the runtimes.
+        query_source: the results of programs, services and probes.
+        generated_specs: the writer of generated CDI specs.
+        prepare_runner: runs the prepare programs of entries; None: all programs count as run.
+        get_held_ids: returns the held IDs.
+        get_confirmed_ids: returns the held IDs that a grant or PodResources confirms. Default: same as `get_held_ids`.
+        counters: counts the durations of looks.
+        on_published: called after each publication, with the old and the new lists.
+        clock: monotonic seconds for checks and lists.
 
     Attributes:
-        look, specs: the host as last seen, and the entries that saw it so; they change together.
-        directories: those where devices, mounts and CDI specs may come and go.
+        inventory, specs: the host at the last look, and the entries of this look. Both change together.
+        directories: the directories where devices, mounts and CDI specs can appear.
     """
 
     def __init__(
@@ -123,22 +124,22 @@ class Tracker:
         self._look_event = asyncio.Event()
 
     def request_look(self, dirty_set: DirtySet = ALL_DIRTY) -> None:
-        """Say that something may have changed on the host."""
+        """Request a look at what may have changed on the host."""
         self._dirty_set |= dirty_set
         if dirty_set and self._change_began_at is None:
             self._change_began_at = time.monotonic()
         self._work_event.set()
 
     def needs_query(self, mark: str) -> bool:
-        """Whether anything rests on an inquiry."""
+        """Return whether a device depends on a query."""
         return bool(self.inventory.path_index.get_keys(mark))
 
     def needs_probe(self, mark: str) -> bool:
-        """Whether anything rests on what a probe says."""
+        """Return whether a device depends on reports of a probe."""
         return self.inventory.path_index.has_keys_below(mark)
 
     def report_change(self, mark: str, *, changed: bool) -> None:
-        """Say that there is an answer to an inquiry, and whether it is another than before."""
+        """Request a look for a new query result, if the result changed or still counts for a check."""
         keys = self.inventory.path_index.get_keys(mark)
         if changed or self._check_evaluator.has_undecided_check(
             candidate for key in keys for candidate in self.inventory.find_candidates(key)
@@ -146,21 +147,21 @@ class Tracker:
             self.request_look(DirtySet(frozenset({mark})))
 
     def request_lists(self) -> None:
-        """Say that what pods hold may have changed; the host need not be looked at for that."""
+        """Request new lists without a look, for example after the held IDs changed."""
         self._lists_requested = True
         self._work_event.set()
 
     @property
     def device_lists(self) -> DeviceLists:
-        """The lists as last told."""
+        """The lists of the last publication."""
         return self._list_publisher.device_lists
 
     def drop_list(self, resource: str) -> None:
-        """Forget the list of a resource that is served no more."""
+        """Remove the list of a resource that is not served now."""
         self._list_publisher.drop_list(resource)
 
     def find_entry(self, resource: str) -> ResourceSpec | None:
-        """The entry that a resource is of, as last told; not those that add to it."""
+        """Return the entry of a listed resource, or None. Entries that add devices to the resource do not count."""
         written = self.device_lists.written_names.get(resource)
         name = written or resource
         return None if written is None else next((spec for spec in self.specs if spec.name == name), None)
@@ -170,52 +171,52 @@ class Tracker:
         return self.device_lists.is_exclusive(device)
 
     def find_exclusive_devices(self) -> Iterator[tuple[str, Device]]:
-        """Yield all such devices, each with its resource."""
+        """Yield all listed devices with exclusive keys, each with its resource."""
         return self.device_lists.find_exclusive_devices()
 
     @property
     def candidates(self) -> ResourceCandidates:
-        """The candidates of the look, what fails as their fault."""
+        """The candidates of the last look, with unhealthy reasons."""
         return self._check_evaluator.candidates
 
     @property
     def check_states(self) -> CheckStates:
-        """All conditions of checks, after the last look."""
+        """All check states after the last look."""
         return self._check_evaluator.check_states
 
     @property
     def kernel_log_error(self) -> str:
-        """Why the kernel log cannot be read, to which checks listen; empty if it can."""
+        """The reason why kernel log checks cannot read the log, or an empty string."""
         absent = self._check_evaluator.log_history.read_error
         return absent.reason if absent else ""
 
     @property
     def counter_values(self) -> CounterValues:
-        """What was counted here and by all others."""
+        """The counters of the tracker and of all other parts."""
         self._counters.events[KERNEL_LOG] = self._kernel_log_reader.line_count
         self._counters.overruns[KERNEL_LOG] = self._kernel_log_reader.overruns
         return self._counters.build_values(self._check_evaluator.result_counts)
 
     @property
     def drains(self) -> DrainSet:
-        """What a person has taken out of scheduling."""
+        """The drains of administrators."""
         return self._check_evaluator.drains
 
     async def set_drains(self, drains: DrainSet) -> None:
-        """Have all that taken out of scheduling, and nothing else; returns when the lists say so."""
+        """Replace all drains. Return after the lists contain them."""
         self._check_evaluator.drains = drains
         self.request_lists()
         await self.wait_for_look()
 
     @property
     def saved_checks(self) -> SavedChecks:
-        """What the next life is to know of checks."""
+        """The saved checks for the next start of the agent."""
         return self._check_evaluator.saved_checks
 
     async def clear(self, resource: str, device: Device, check: str | None) -> frozenset[str]:
-        """Have checks of a device that fail begin anew, and look at it again; which these were, by name.
+        """Clear failing checks of a device, look at it again, and return the names of the cleared checks.
 
-        check: the one; None for all of them, and for what a device of several host devices has lost ("lost").
+        check: the name of the check; None for all checks and for missing members of a group device ("lost").
         """
         has_forgotten = check is None and self._list_publisher.forget_missing_members(resource, device)
         self._lists_requested |= has_forgotten
@@ -230,17 +231,17 @@ class Tracker:
         return cleared_checks
 
     def configure(self, specs: Sequence[ResourceSpec]) -> None:
-        """Have other entries put in force, together with the look that sees the host as they do."""
+        """Activate other entries, together with the first look by these entries."""
         self._next_specs = tuple(specs)
         self.request_look(ALL_DIRTY)
 
     async def wait_for_look(self, dirty_set: DirtySet = DirtySet()) -> None:  # noqa: B008  frozen
-        """Return when a look that began after this call, at what may have changed too, is assembled and published."""
+        """Return after the lists of a look that began after this call are published."""
         self.request_look(dirty_set)
         await self._look_event.wait()
 
     async def run(self) -> None:
-        """Follow nudges, until cancelled."""
+        """Run looks until cancelled."""
         try:
             await self._run_looks()
         finally:
@@ -285,7 +286,7 @@ class Tracker:
             look_event.set()
 
     def _get_next_time(self, last_rescan: float) -> float:
-        """When there is something to do without a nudge: the sweep, the round of a source, something to forget."""
+        """Return the time of the next work without a request: rescan, source timer, check or retry."""
         retry_at = self._generated_specs.retry_at if self._generated_specs else None
         times = (self.device_lists.next_at, self._check_evaluator.next_at, retry_at)
         return min(
@@ -302,7 +303,7 @@ class Tracker:
             return
 
     async def _run_look(self, dirty_set: DirtySet) -> None:
-        """Look, and put what is seen in force together with the entries that saw it."""
+        """Look at the host, then activate the entries of the look together with its inventory."""
         specs = self._next_specs
         dirty_set = dirty_set if specs is self.specs else ALL_DIRTY
         await self._kernel_log_reader.follow(specs, restart=dirty_set.is_full_rescan)
@@ -320,7 +321,7 @@ class Tracker:
         self.specs = specs
 
     def _find_movable_devices(self, specs: Sequence[ResourceSpec]) -> Mapping[str, MovableDevice]:
-        """The devices that pods hold and that may be in them."""
+        """Return the devices in use that can be inside their pods."""
         if not any(spec.moved_words is not None for spec in specs):
             return {}
         return find_movable_devices(

@@ -1,1 +1,1 @@
-"""What a container gets, and which devices it had better get."""
+"""Grants: the content of an Allocate response, and the preferred allocation."""

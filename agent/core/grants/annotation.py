@@ -10,5 +10,5 @@ _KEY = re.compile(r"(?:[A-Za-z0-9][A-Za-z0-9.-]{0,252}/)?[A-Za-z0-9](?:[A-Za-z0-
 
 
 def is_annotation_key(text: str) -> bool:
-    """Whether that can be the key of an annotation of ours: `domain/name`, as Kubernetes has keys."""
+    """Return whether a text can be the key of an annotation of the agent: `domain/name`, as in Kubernetes."""
     return _KEY.fullmatch(text) is not None and not text.startswith(RESERVED)

@@ -1,4 +1,4 @@
-"""Allocating: from the devices asked for, and what the host says of them, to the grant or the reason for none."""
+"""Build the grant of one container from its devices and their facts."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ def build_grant(
 
 
 def build_spec_edits(entry: ResourceSpec, device: RereadDevice, resource: str) -> Edits:
-    """What a CDI spec of our own says of a device.
+    """Return the container edits of a device for its generated CDI spec.
 
     Raises:
-        Refused: as of `allocate`; also if it would say nothing.
+        GrantRefusedError: as for `build_grant`; also if the spec would be empty.
     """
     builder = GrantBuilder(resource)
     builder.add_device(

@@ -1,4 +1,4 @@
-"""Stock: what of a resource there is to choose from, and what each device is preferred by."""
+"""The devices to choose from, with the values by which rules prefer them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from agent.core.inventory.device import DeviceList, Health
 
 
 class ChoicePool:
-    """A resource's list as a choice sees it, worked out once for each: what is what, and what that is preferred by.
+    """The device list of a resource, prepared once for many choices.
 
-    ids: in list order, which is natural order. places: where each stands. ends: behind the last id of each device.
-    traits: what each device is preferred by. poor: whether it is not Healthy. alike: a number that is equal for those
-    that no rule tells apart.
+    ids: in list order, which is natural order. positions: the position of each ID. ends: the position after the last ID
+    of
+    each device. affinities: the values by which rules rank each device. unhealthy_flags: the device is not Healthy.
+    kind_numbers: equal for devices that every rule treats alike.
     """
 
     def __init__(
@@ -44,7 +45,7 @@ def build_choice_pool(
     candidates: Mapping[str, Candidate],
     specs: Sequence[ResourceSpec],
 ) -> ChoicePool:
-    """A list with what its devices are preferred by, as the candidates of its resource have it."""
+    """Return the choice pool of a device list, with the affinities of the candidates."""
     if spec is None or not spec.prefer:
         return ChoicePool(device_list)
     affinities: dict[str, tuple[Affinity, ...]] = {}
@@ -64,13 +65,14 @@ def build_choice_pool(
 def _reorder_affinities(
     rules: Sequence[PreferRule], entry_rules: Sequence[PreferRule], affinities: Sequence[Affinity]
 ) -> tuple[Affinity, ...]:
-    """What the devices of another entry are preferred by, for each of the resource's rules."""
+    """Return the affinities of a device of another entry, in the order of the rules of the resource."""
     return tuple(affinities[entry_rules.index(rule)] if rule in entry_rules else None for rule in rules)
 
 
 def _number_kinds(affinities: Sequence[tuple[Affinity, ...]], unhealthy_flags: Sequence[bool]) -> list[int]:
-    """Equal numbers for devices that no rule tells apart; a word that is absent tells nothing, so that may be any
-    two.
+    """Return equal numbers for devices that every rule treats alike.
+
+    Devices without the word of a rule are never alike.
     """
     numbers: dict[object, int] = {}
     keys = (

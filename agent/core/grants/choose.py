@@ -15,10 +15,11 @@ _STEPS_LIMIT = 6_000  # costs that a search without going through all may look a
 
 
 class Costs(Struct):
-    """What is to be chosen from, in the order that decides where all is equal.
+    """The kinds to choose from, in the order that decides between equal costs.
 
-    room: how many there are of each kind. alone: what each one of a kind costs. beside: what one costs beside another,
-    by the first's kind; also beside one of its own. Both ways it is the same.
+    capacities: the number of devices of each kind. own_costs: the cost of one device of each kind. get_pair_costs:
+    returns
+    the costs of one device of a kind together with one of each kind, also of its own kind. The costs are symmetric.
     """
 
     capacities: Sequence[int]
@@ -26,7 +27,7 @@ class Costs(Struct):
     get_pair_costs: Callable[[int], Sequence[int]]
 
     def compute_total(self, counts: Sequence[int]) -> int:
-        """What it costs to take so many of each."""
+        """Return the cost of a choice."""
         chosen_kinds = [kind for kind, count in enumerate(counts) for _ in range(count)]
         rows = {kind: self.get_pair_costs(kind) for kind in set(chosen_kinds)}
         total = sum(self.own_costs[kind] for kind in chosen_kinds)

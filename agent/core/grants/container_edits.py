@@ -1,4 +1,4 @@
-"""What a container gets, as CDI has it: `containerEdits`."""
+"""Container edits of a grant, as CDI defines them (`containerEdits`)."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from agent.core.grants.grant import GrantedMount, GrantedNode
 def build_container_edits(
     nodes: Iterable[GrantedNode], mounts: Iterable[GrantedMount], env: Mapping[str, str]
 ) -> Edits:
-    """Those of nodes, mounts and variables; what is empty is left out.
+    """Return the edits of nodes, mounts and variables, without empty sections.
 
-    Type and number of a node are not said: the runtime takes them from the node as it is when a container begins, and
-    creates none where that is not a node any more.
+    Type and number of a node are left out: the runtime reads them from the node when a container starts. It creates no
+    node if
+    the path is not a node then.
     """
     sections: dict[str, list[Any]] = {
         "env": [f"{name}={text}" for name, text in env.items()],
@@ -34,7 +35,7 @@ def build_container_edits(
 
 
 def is_unicode(edits: Edits) -> bool:
-    """Whether all of it is Unicode: a path need not be."""
+    """Return whether all texts are Unicode. A path can contain other bytes."""
     try:
         json.dumps(edits, ensure_ascii=False).encode()
     except UnicodeEncodeError:

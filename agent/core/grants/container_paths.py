@@ -1,4 +1,4 @@
-"""Places in a container: what comes out at which path, nodes and mounts, never two things at one."""
+"""Container paths of nodes and mounts. No path has two of them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from agent.core.language.value import Absent
 
 
 class ContainerPaths:
-    """Nodes and mounts by their container paths, each once."""
+    """Nodes and mounts, by container path."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, GrantedNode] = {}
         self.mounts: dict[str, GrantedMount] = {}
 
     def add_node(self, node: GrantedNode) -> str:
-        """Put one in; why that cannot be, or nothing."""
+        """Add a node. Return the conflict, or an empty string."""
         earlier, mount = self.nodes.get(node.container), self.mounts.get(node.container)
         if earlier is not None and (earlier.host, earlier.permissions) != (node.host, node.permissions):
             both = f"{earlier.host} {earlier.permissions} and {node.host} {node.permissions}"
@@ -29,7 +29,7 @@ class ContainerPaths:
         return ""
 
     def add_mount(self, mount: GrantedMount) -> str:
-        """Put one in; why that cannot be, or nothing."""
+        """Add a mount. Return the conflict, or an empty string."""
         earlier, node = self.mounts.get(mount.container), self.nodes.get(mount.container)
         if earlier is not None and earlier != mount:
             return f"{mount.container} would be both {_format_mount(earlier)} and {_format_mount(mount)}"
@@ -40,14 +40,14 @@ class ContainerPaths:
 
 
 def make_container_path(target: str, path: str) -> str:
-    """Where a node comes out: below `to`, under its own name, if that ends in a slash."""
+    """Return the container path of a host path: a target that ends in a slash gets the name of the host path."""
     return target + path.rpartition("/")[2] if target.endswith("/") else target
 
 
 def list_mount_paths(
     give: MountGive, container_paths: Iterable[tuple[str, ...] | Absent], match: MatchedPath
 ) -> Iterator[str]:
-    """Where a mount comes out."""
+    """Yield the container paths of a mount."""
     if not give.container_paths:
         yield match.path
     for paths in container_paths:

@@ -1,4 +1,4 @@
-"""What a container is told by names, variables or annotations, of which several devices may have a part."""
+"""Environment variables and annotations of a container. Several devices can add to one value."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agent.core.language.value import Absent
 
 
 class EnvValue(NamedTuple):
-    """One value of one device. member: the name of its JSON in the one object that all devices are in."""
+    """One value of one device. member: the name of its part in a JSON object that all devices share."""
 
     name: str
     value: str
@@ -22,7 +22,7 @@ class EnvValue(NamedTuple):
 
 
 class EnvValues:
-    """Texts by name. They are put together once all is said: a request may be for hundreds of devices."""
+    """Texts by name. They are joined once at the end, because a request can have hundreds of devices."""
 
     def __init__(self) -> None:
         self._separators: dict[str, str] = {}  # by all names, in the order of the texts
@@ -31,14 +31,14 @@ class EnvValues:
 
     @property
     def texts(self) -> dict[str, str]:
-        """What was said, by name."""
+        """The joined texts, by name."""
         return {
             name: build_json_object(self._members[name]) if name in self._members else join.join(self._values[name])
             for name, join in self._separators.items()
         }
 
     def add(self, env_value: EnvValue) -> str:
-        """Put in a value, equal ones once; why it cannot be beside what is there, or nothing."""
+        """Add a value; equal values count once. Return the conflict with earlier values, or an empty string."""
         name, value, join, member = env_value
         if name in (self._members if member is None else self._values):
             return f"{name} would be both a text and an object with a member for each device"
@@ -54,7 +54,7 @@ class EnvValues:
 
 
 def list_env_values(give: EnvGive, words: GrantWords) -> Iterator[EnvValue]:
-    """What one line says of a device, for each element of its list word; what has an absent word is left out."""
+    """Yield the values of one line for a device, one for each element of a list word. Absent words give no value."""
     if isinstance(give.value, Template):
         for _, fact in words.list_elements(give.value):
             yield from _fill_line(give, fact, give.value.write(fact))

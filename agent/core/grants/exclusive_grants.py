@@ -1,4 +1,4 @@
-"""What grants keep from others before the lists say so: a grant is known before any list is made of it."""
+"""Exclusive grants: a grant excludes other devices at once, before the next device list does."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class _Grant(NamedTuple):
 
 
 class ExclusiveGrants:
-    """The grants of devices that shut others (`Device.shuts`), by resource and id of the device.
+    """The grants of devices with exclusive keys, by resource and device ID.
 
-    They are found by what they and a device that is asked for have in common: a request costs what it touches.
+    An index by key finds them: the cost of a request depends only on its own keys.
     """
 
     def __init__(self) -> None:

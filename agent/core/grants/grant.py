@@ -1,4 +1,4 @@
-"""The one value that says what a container gets, and the reasons for which it gets nothing."""
+"""The grant of one container, and the causes of refusals."""
 
 from __future__ import annotations
 
@@ -55,10 +55,11 @@ class GrantRefusedError(Exception):
         super().__init__(self.text)
 
     def add_next_step(self, resource: str) -> GrantRefusedError:
-        """The same, with what to type on the node: of the device that it is about, else of the resource.
+        """Return the refusal with a command for the node: about the device, or else about the resource.
 
-        A reason is whole before it says that as well; only one that is cut anyhow gives way to it. One that has a step
-        of its own keeps that.
+        A complete reason is not shortened for the command; a reason that is cut anyway makes room. A refusal with a
+        next step of
+        its own stays unchanged.
         """
         if self.has_step:
             return self
@@ -91,10 +92,10 @@ class GrantedMount(Struct):
 
 
 class Grant(Struct):
-    """What one container gets of one resource. Every form a runtime wants is rendered from this value.
+    """The content of one ContainerAllocateResponse. Each format of a runtime is rendered from this value.
 
-    cdi: full names of CDI devices that the runtime is told by the field of the API; others are in an annotation.
-    devinfo: the device-information files that are to be there before the answer.
+    cdi: full names of CDI devices for the field of the API. Other names are in an annotation.
+    devinfo: the device-information files that must exist before the answer.
     """
 
     resource: str
@@ -108,9 +109,9 @@ class Grant(Struct):
 
 
 class RereadMember(NamedTuple):
-    """One of several host devices that are one device: the words of nodes and mounts by it; whether it matched.
+    """One member of a group device: the facts for nodes and mounts, and whether the member matched its entry.
 
-    What only came along gives what it has, and need not have it.
+    A member without a match gives the nodes that it has, and need not have them.
     """
 
     facts: Mapping[str, Value | Absent]
@@ -119,19 +120,19 @@ class RereadMember(NamedTuple):
 
 
 class RereadDevice(Struct):
-    """One device in a request, with what the host says of it now.
+    """One device of a request, with facts that were read again.
 
-    shares: the numbers of the shares asked for, empty for a whole device.
-    facts: the words that the entry's texts mention, re-read for this grant.
-    nodes: what stands at each path that the entry's nodes name for it.
-    mounts: what fits each pattern of its mounts.
-    cdi: the spec that has each CDI device it names.
-    same: whether it is the very thing that was listed, and not another in its place.
-    unfit: what a check that is asked again says against it; empty if none does.
-    each: its host devices, if several are one device.
-    spec: the entry that gives it; the resource's own if none is said.
-    things: what the clauses of what is given read of the things that words lead to.
-    host: the host device, the first one that matched if several are it.
+    shares: the numbers of the requested shares; empty for a whole device.
+    facts: the words in templates of the entry.
+    nodes: the device node at each path of the entry's nodes.
+    mounts: the matching paths of each glob of the entry's mounts.
+    cdi: the CDI spec that contains each named CDI device.
+    is_same_hardware: the device is the listed hardware, not other hardware in its place.
+    unhealthy_reason: the reason of a check that is evaluated again; empty if the checks pass.
+    members: the members, if this is a group device.
+    spec: the entry of the device; None for the entry of the resource.
+    related_facts: facts of related devices, for the clauses under `give`.
+    host: the host device; for a group device the first member that matched.
     """
 
     device: Device

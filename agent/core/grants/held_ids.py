@@ -34,10 +34,11 @@ Holders: TypeAlias = Mapping[tuple[str, str], tuple[Holder, ...]]  # by resource
 
 
 class HeldIdHistory(Struct):
-    """Ids that a pod may hold.
+    """IDs that a pod may still use.
 
-    unnamed_since: each with the monotonic time of the first answer that did not name it; None if the last one did, or
-    none came that is late enough after its grant.
+    unnamed_since: for each ID the monotonic time of the first answer without it. None if the last answer named the ID,
+    or if
+    no answer came late enough after the grant.
     """
 
     unnamed_since: Mapping[str, float | None] = field(default_factory=dict)
@@ -52,11 +53,11 @@ class HeldIdHistory(Struct):
         return id in self.unnamed_since
 
     def add_grants(self, grant_times: Mapping[str, float]) -> HeldIdHistory:
-        """After grants of these ids, each at its time."""
+        """Return the history after grants of these IDs, each with its time."""
         return HeldIdHistory({**self.unnamed_since, **dict.fromkeys(grant_times)}, {**self.granted_at, **grant_times})
 
     def apply_answer(self, named_ids: frozenset[str], current_time: float) -> HeldIdHistory:
-        """After an answer of PodResources that names these ids (of ours)."""
+        """Return the history after an answer of PodResources that names these IDs."""
         unnamed_since: dict[str, float | None] = dict.fromkeys(named_ids)
         for id, since in self.unnamed_since.items():  # noqa: A001  the API's own word
             if id in named_ids:
@@ -73,5 +74,5 @@ class HeldIdHistory(Struct):
 
 
 def restore_held_ids(ids: Iterable[str]) -> HeldIdHistory:
-    """What an earlier life of the agent knew to be held."""
+    """Return the history of IDs that an earlier agent process saved as held."""
     return HeldIdHistory(dict.fromkeys(ids))

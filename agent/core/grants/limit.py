@@ -1,4 +1,4 @@
-"""Limits: what of a resource one container may have together."""
+"""Limits: the number of IDs of a resource for one container."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from agent.core.inventory.device import Device
 
 
 class Excess(NamedTuple):
-    """Why a request exceeds a limit. device: the ID of the device that it is about; empty if it is about all."""
+    """The reason why a request exceeds a limit. device: the ID of the device; empty if the reason is about all IDs."""
 
     text: str
     device: str = ""
 
 
 def find_excess(limit: Limit, shares_by_device: Mapping[Device, Sequence[int]], count: int) -> Excess | None:
-    """Return why so many ids, shares of these devices, are too much for one container; None if they are not."""
+    """Return the reason why this number of IDs, shares of these devices, exceeds the limit; None if it does not."""
     if limit.per_container is not None and count > limit.per_container:
         return Excess(f"a container may have {limit.per_container} of these at most (limit.per_container), not {count}")
     if limit.distinct:

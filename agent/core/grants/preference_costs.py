@@ -23,8 +23,11 @@ _LINKS_LIMIT = 6_000  # that are looked at for one row: a few milliseconds
 
 
 class EqualDevices(NamedTuple):
-    """Devices, or shares of one device, that no rule tells apart: what they are preferred by, how many may be taken of
-    them and how many are offered. poor: what is offered is not known to be Healthy, and is taken last.
+    """Devices, or shares of one device, that every rule treats alike.
+
+    affinities: the values by which rules rank them. capacity: how many can be chosen. offered_count: how many are
+    offered.
+    is_unhealthy: they are not known to be Healthy and are chosen last.
     """
 
     affinities: tuple[Affinity, ...]
@@ -34,7 +37,7 @@ class EqualDevices(NamedTuple):
 
 
 class PreferenceCosts:
-    """What a kind costs by itself and beside another."""
+    """The costs of each kind alone and together with other kinds."""
 
     def __init__(self, rules: Sequence[PreferRule], kinds: Sequence[EqualDevices], size: int) -> None:
         """`size`: how many are taken at most, for one level to stand above all sums of the next."""
@@ -51,11 +54,11 @@ class PreferenceCosts:
         self._count = len(kinds)
 
     def compute_pair_costs(self, kind: int) -> list[int]:
-        """What one of that kind costs beside one of each."""
+        """Return the costs of one device of this kind together with one of each kind."""
         return self.compute_group_costs({kind: 1})
 
     def compute_group_costs(self, counts: Mapping[int, int]) -> list[int]:
-        """What one of each costs beside so many of some kinds."""
+        """Return the costs of one device of each kind together with these counts of kinds."""
         row = [0] * self._count
         for scale, level in self._levels:
             if level.pair_spread:
@@ -186,7 +189,7 @@ class _LinkLevel(_Level):
 
 
 def generalize_affinity(affinity: Affinity) -> Affinity:
-    """What of a trait is the same for all that no rule tells apart: functions behind one bridge sit in one place."""
+    """Return the part of an affinity that is equal for all devices of a kind: functions below one bridge are alike."""
     if not isinstance(affinity, PciePath) or len(affinity.path) < 2:
         return affinity
     *above, last_step = affinity.path
@@ -194,7 +197,7 @@ def generalize_affinity(affinity: Affinity) -> Affinity:
 
 
 def compute_pcie_distance(path_a: PciePath, path_b: PciePath) -> int:
-    """How far two devices are from each other on PCI Express."""
+    """Return the distance of two devices on PCI Express, from SAME_BOARD to FAR."""
     if path_a == path_b and path_a.path:
         return SAME_BOARD
     common_count = sum(1 for _ in _iterate_common_steps(path_a.path, path_b.path))

@@ -1,4 +1,4 @@
-"""What is run of a device before a container that has it starts, and the environment in which it is."""
+"""Prestart programs of a device, and their environment."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ PREFIX = "DEVICE_AGENT_"
 
 
 class PrestartRun(NamedTuple):
-    """A program of one device, and its command."""
+    """The name of a program of one device, and its command."""
 
     name: str
     command: Command
 
 
 def list_prestart_runs(resource: str, device: RereadDevice, words: GrantWords) -> Iterator[PrestartRun]:
-    """The programs of a device, in the order of its entry.
+    """Yield the prestart runs of a device, in the order of its entry.
 
     Raises:
-        Refused: it is another device now, or what a program rests on could not be read.
+        GrantRefusedError: other hardware is in its place, or a fact for a program could not be read.
     """
     if not device.is_same_hardware:
         raise _make_refusal(resource, device, "other hardware is in its place now")
@@ -40,7 +40,7 @@ def list_prestart_runs(resource: str, device: RereadDevice, words: GrantWords) -
 
 
 def build_environment(resource: str, reread_device: RereadDevice) -> Mapping[str, str]:
-    """What every program of a device is told of it; what it does not have is not there."""
+    """Return the environment of the prestart programs of a device. Variables without a value are left out."""
     device, host = reread_device.device, reread_device.host
     nodes = dict.fromkeys(node.path for node in reread_device.nodes.values() if isinstance(node, DeviceNode))
     values = {
@@ -56,7 +56,7 @@ def build_environment(resource: str, reread_device: RereadDevice) -> Mapping[str
 
 
 def make_failure_error(resource: str, device: RereadDevice, program: str, reason: str) -> GrantRefusedError:
-    """That a program did not do what it was run for."""
+    """Return the refusal for a prestart program that failed."""
     return GrantRefusedError(RefusalCause.HOOK_FAILED, f"{resource} {device.device.id}: prestart.{program}: {reason}")
 
 

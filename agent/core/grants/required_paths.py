@@ -1,4 +1,4 @@
-"""What a grant needs to know of the host: the paths and names that an entry's lines name for a device."""
+"""The host paths and CDI names that a grant must read for a device."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from agent.core.language.value import Absent
 
 
 def list_node_paths(spec: ResourceSpec, fact: FactReader) -> tuple[str, ...]:
-    """The host paths that an entry's nodes name for a device; those whose words are absent are left out."""
+    """Return the host paths of the nodes of an entry. Paths with absent words are left out."""
     return _list_texts(give.path.write_paths(fact) for give in spec.nodes)
 
 
 def list_mount_globs(spec: ResourceSpec, fact: FactReader) -> tuple[str, ...]:
-    """The patterns that an entry's mounts name for a device; those whose words are absent are left out."""
+    """Return the globs of the mounts of an entry. Globs with absent words are left out."""
     return _list_texts(give.path.write_paths(fact, glob=True) for give in spec.mounts)
 
 
 def list_cdi_names(spec: ResourceSpec, fact: FactReader) -> tuple[str, ...]:
-    """The CDI devices that have to be in a spec for a device; those whose words are absent are left out."""
+    """Return the CDI names that a spec must contain. Names with absent words are left out."""
     return _list_texts(give.name.write_all(fact) for give in spec.cdi if not give.unchecked)
 
 
 def _list_texts(written: Iterable[tuple[str, ...] | Absent]) -> tuple[str, ...]:
-    """All of these, each once."""
+    """Return all texts without duplicates."""
     return tuple(dict.fromkeys(text for texts in written if not isinstance(texts, Absent) for text in texts))

@@ -1,1 +1,1 @@
-"""Whether checks fail now: conditions over looks and time."""
+"""Check states: the memory of health checks over looks and time."""

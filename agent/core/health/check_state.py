@@ -1,9 +1,9 @@
-"""Conditions: whether a check fails now. An automaton over what looks say and when; it asks no clock.
+"""Check states: whether a check fails. An automaton over check results and their times; it does not read the clock.
 
-A look in which nothing has changed ends every row: only looks in a row fail or recover, and of these only such as lie
-apart count as several. A row that began at one look is one look long, whenever the last one ended.
+A look without a change ends every row: only consecutive looks fail or recover. Looks count as several only if enough
+time lies between them. A row that began at one look is one look long, whenever the previous row ended.
 
-What is said first is how a device begins: `trip` is borne with what was well, and nothing was yet.
+The first result decides the initial state. The failure threshold applies only to a check that has already passed.
 """
 
 from __future__ import annotations
@@ -30,17 +30,19 @@ from agent.core.struct import Struct, ignore_in_comparison, replace
 
 @ignore_in_comparison("changed_at", "evidence")
 class CheckState(Struct):
-    """Where a check stands.
+    """The state of one check of one device.
 
-    reason: what the look said that made it fail. It stays: what a failing device says afterwards is no news.
-    since: when the row began of looks that say the opposite; None if the last one did not.
-    looks, counted_at: how many of these count, and when the last of them was. answer: the one that it rested on.
-    count, grown: what a counter said last, and when it grew by how much, as far as that may still matter.
-    blind: what is counted or listened to cannot be told, and that alone is why it fails.
-    latched: only a person makes it healthy, by a line of the kernel log. cleared: the last such line that one cleared.
-    early: it was never well, and not ill for as long as it takes to fail: one look that says well is enough.
-    turned: when it began to fail, or to be healthy again; None if it has always been so.
-    evidence: the line of the kernel log that it rests on.
+    reason: the reason of the result that made the check fail. Later results do not change the reason.
+    since: monotonic seconds at which the row of opposite results began; None if the last result was not opposite.
+    look_count, counted_at: the number of counted looks of this row, and the time of the last one.
+    query_number: the query of the last counted look.
+    count, recent_growth: the last counter value, and the growth that can still matter as (time, amount).
+    failing_as_unknown: the check fails only because the counter or the kernel log cannot be read.
+    latched: a kernel log line made the check fail until an administrator clears it.
+    cleared_line: the number of the last cleared kernel log line.
+    never_healthy: the check has not passed since the device appeared. One passing look makes it healthy.
+    changed_at: monotonic seconds at which the check failed or recovered; None if the check never changed.
+    evidence: the kernel log line that made the check fail.
     """
 
     failing: bool = False
@@ -96,7 +98,10 @@ def step_check(
 def step_log_check(
     check: Check, state: CheckState, result: CheckResult, log_history: KernelLogHistory, current_time: float
 ) -> tuple[CheckState, float | None]:
-    """The same of a check that listens to the kernel log, whether or not its device was looked at."""
+    """Return the state of a kernel log check, and the monotonic time of its recovery, or None.
+
+    The device need not be part of the look.
+    """
     if result.subscription is not None and log_history.read_error is not None:
         result = check.make_unknown_result(f"{LOG_HEAD}{log_history.read_error.reason}")
     if state.latched or result.verdict is CheckVerdict.IGNORED:
@@ -122,7 +127,7 @@ def step_log_check(
 
 
 def set_change_time(current: CheckState, previous: CheckState, current_time: float) -> CheckState:
-    """The condition with when it turned, which those that step it leave out."""
+    """Return the state with the time of its last change. `step_check` and `step_log_check` leave this time out."""
     changed_at = previous.changed_at if current.failing is previous.failing else current_time
     return current if current.changed_at == changed_at else replace(current, changed_at=changed_at)
 
@@ -132,7 +137,7 @@ def _format_line(phrase: tuple[str | Slot, ...], line: LogLine) -> str:
 
 
 def _get_threshold(check: Check, state: CheckState) -> LookThreshold | None:
-    """What it takes to turn."""
+    """Return the threshold for the next change of the state."""
     if state.failing and not state.never_healthy:
         return check.recovery_threshold
     return ONE_LOOK if isinstance(check.failure_threshold, EventRate) else check.failure_threshold
@@ -141,7 +146,7 @@ def _get_threshold(check: Check, state: CheckState) -> LookThreshold | None:
 def _step_counter(
     check: Check, previous: CheckState, result: CheckResult, current_time: float, distance_s: float
 ) -> CheckState:
-    """After a look at a counter: one that is lower than before began anew, and has not grown."""
+    """Return the state after a look at a counter. A counter that is lower than before has restarted, not grown."""
     previous = (
         replace(previous, failing=False, reason="", since=None, failing_as_unknown=False)
         if previous.failing_as_unknown
@@ -168,7 +173,10 @@ def _step_counter(
 def _step_unknown_counter(
     check: Check, previous: CheckState, result: CheckResult, current_time: float, distance_s: float
 ) -> CheckState:
-    """After a look at which nobody could tell the counter: that heals by itself, and no growth is missed."""
+    """Return the state after a look that could not read the counter.
+
+    The state recovers with the next value. Growth between the two values still counts.
+    """
     current = _step_state(check, replace(previous, count=None, recent_growth=()), result, current_time, distance_s)
     failing_as_unknown = current.failing and (previous.failing_as_unknown or not previous.failing)
     return replace(
@@ -211,5 +219,5 @@ def _step_state(
 
 
 def _end_row(state: CheckState) -> CheckState:
-    """The same with no row."""
+    """Return the state without a row."""
     return state if state.since is None else CheckState(state.failing, state.reason)

@@ -1,8 +1,9 @@
-"""The conditions of all checks of all devices; `conclude` steps them, and `memory` says what outlasts the agent.
+"""States of all checks of all devices.
 
-A condition belongs to a place of an entry: when a device comes back it is as ill as it was, and a latch holds for
-whatever stands there until a person clears it. While the device is there it is found by its key, for two
-devices can be in one place (the nodes of a camera).
+A state belongs to a location of an entry: a device that returns has the same failures, and a latch applies to any
+device
+at the location until an administrator clears it. A present device is found by its key, because two devices can have one
+location (the nodes of a camera).
 """
 
 from __future__ import annotations
@@ -23,25 +24,26 @@ FailureMap: TypeAlias = CheckMap[str]
 
 
 class DeviceRef(NamedTuple):
-    """A device of an entry: by its key while it is there, by its place when it has left."""
+    """A device of an entry: by its key while it is present, by its location while it is absent."""
 
     entry: str
     key_or_location: str
 
 
 class DeviceCheckStates(Struct):
-    """The conditions of one device, by check."""
+    """The check states of one device, by check name."""
 
     location: str
     check_states: Mapping[str, CheckState]
 
 
 class CheckStates(Struct):
-    """All of them, after a look.
+    """The states of all checks after a look.
 
-    there: of devices that are there. left: of those that left while something failed.
-    due: when one is to be looked at again without an event.
-    well: where all was well when the last life ended; the first look is the next one at these, and no beginning.
+    present_devices: states of present devices. absent_devices: states of devices that left while a check failed.
+    due_times: monotonic seconds of the next look that needs no event, by device.
+    healthy_refs: locations that were healthy when the last agent process ended. For these, the first look continues the
+        old row.
     """
 
     present_devices: Mapping[DeviceRef, DeviceCheckStates] = field(default_factory=dict)
@@ -51,13 +53,13 @@ class CheckStates(Struct):
 
     @property
     def next_at(self) -> float | None:
-        """When the first device is to be looked at again."""
+        """The time of the first due look, in monotonic seconds; None if no look is due."""
         return min(self.due_times.values(), default=None)
 
     def find_due_keys(self, current_time: float) -> frozenset[str]:
-        """The keys of devices that are to be looked at now, not more than one look should hold up others for.
+        """Return the keys of devices that are due, at most `DUE_LIMIT` of them.
 
-        What waits longest comes first, the rest at the next look; from then on they are due at different times.
+        The longest due devices come first. The others follow at the next look; from then on their times differ.
         """
         due_items = sorted(
             (due_time, device_ref.key_or_location)
@@ -67,7 +69,7 @@ class CheckStates(Struct):
         return frozenset(islice(dict.fromkeys(key for _, key in due_items), DUE_LIMIT))
 
     def find_undecided_keys(self) -> frozenset[str]:
-        """The keys of the devices of which another look counts that says the same: one of their checks may turn."""
+        """Return the keys of devices for which an equal result still counts, because a check can change."""
         return frozenset(
             device_ref.key_or_location
             for device_ref, device in self.present_devices.items()
@@ -75,7 +77,7 @@ class CheckStates(Struct):
         )
 
     def list_failures(self) -> FailureMap:
-        """What fails, and why."""
+        """Return the reasons of failing checks, by entry, location and check."""
         devices = [
             *self.absent_devices.items(),
             *(
@@ -95,10 +97,10 @@ class CheckStates(Struct):
     def clear_checks(
         self, is_selected: Callable[[DeviceRef, DeviceCheckStates], bool], check: str | None, last_line: int = -1
     ) -> tuple[CheckStates, frozenset[str]]:
-        """These without what a person clears, and the names of the checks that are cleared.
+        """Return the states after an administrator cleared checks, and the names of the cleared checks.
 
-        concerns: whether it is about a device. check: the one check; None for all of them. upto: the last line that
-        was read of the kernel log.
+        is_selected: returns whether a device is to be cleared. check: the name of the check; None for all checks.
+        last_line: the number of the last kernel log line that was read.
         """
         names: set[str] = set()
 

@@ -1,7 +1,7 @@
-"""Draining: what a person has taken out of scheduling, and what that makes of candidates.
+"""Drains: candidates with the drains of an administrator.
 
-It is a fault that a person has made: no pod gets the device, those that have it keep it, and it lasts until a person
-takes it back. Of a device it belongs to its place, like every condition: what is put there in its stead is drained too.
+A drain is an unhealthy reason that an administrator sets, like `kubectl cordon`: no pod gets the device, pods that have
+the device keep it, and the drain stays until `undrain`. A drain applies to the location: a replacement is drained too.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from agent.core.struct import Struct, field, replace
 
 
 class Drain(NamedTuple):
-    """That something is drained: why, as the person said it, and since when (seconds since 1970)."""
+    """A drain: the reason that the administrator gave, and its time in seconds since 1970."""
 
     reason: str
     since: float
@@ -28,7 +28,7 @@ class Drain(NamedTuple):
 
 
 class DrainSet(Struct):
-    """All that is drained: places, whoever takes what stands there, and resources with all that they have."""
+    """All drains: of locations, for any device there, and of resources, for all their devices."""
 
     locations: Mapping[str, Drain] = field(default_factory=dict)
     resources: Mapping[str, Drain] = field(default_factory=dict)
@@ -37,33 +37,36 @@ class DrainSet(Struct):
         return bool(self.locations or self.resources)
 
     def find_drain(self, resource: str, locations: Collection[str]) -> Drain | None:
-        """What drains a device of that resource in these places; the device's own before that of the resource."""
+        """Return the drain of a device at these locations, or None.
+
+        A drain of a location precedes one of the resource.
+        """
         location_drain = next((self.locations[location] for location in locations if location in self.locations), None)
         return location_drain or self.resources.get(resource)
 
     def add_locations(self, locations: Collection[str], drain: Drain) -> DrainSet:
-        """With these places drained too."""
+        """Return the drains with these locations."""
         return replace(self, locations={**self.locations, **dict.fromkeys(locations, drain)})
 
     def add_resource(self, resource: str, drain: Drain) -> DrainSet:
-        """With that resource drained too."""
+        """Return the drains with this resource."""
         return replace(self, resources={**self.resources, resource: drain})
 
     def remove_locations(self, locations: Collection[str]) -> DrainSet:
-        """With these places given back."""
+        """Return the drains without these locations."""
         return replace(
             self, locations={location: drain for location, drain in self.locations.items() if location not in locations}
         )
 
     def remove_resource(self, resource: str) -> DrainSet:
-        """With that resource given back, but for the places of its own that are drained."""
+        """Return the drains without this resource. Drains of its locations stay."""
         return replace(self, resources={name: drain for name, drain in self.resources.items() if name != resource})
 
 
 class DrainOverlay(Struct):
-    """Candidates with what is drained as their fault.
+    """Candidates with the drains as unhealthy reasons.
 
-    seen, drained: what it is made of.
+    original_candidates, drains: the inputs. candidates: the result.
     """
 
     original_candidates: ResourceCandidates = field(default_factory=dict)
@@ -72,9 +75,9 @@ class DrainOverlay(Struct):
 
 
 def apply_drains(previous: DrainOverlay, candidates: ResourceCandidates, drains: DrainSet) -> DrainOverlay:
-    """The candidates with what is drained as their fault. What did not change is the same object as before.
+    """Return the candidates with the drains as unhealthy reasons. An unchanged candidate is the same object.
 
-    A device that fails as well is said to be drained: that is what keeps pods from it, whatever becomes of the rest.
+    The drain replaces the reason of a failing check: the drain keeps pods away even after the check recovers.
     """
     if candidates is previous.original_candidates and drains is previous.drains:
         return previous

@@ -1,4 +1,4 @@
-"""Concluding: the conditions of all checks stepped once for each look at a device, and what follows from them."""
+"""Evaluation: step the states of all checks once for each look, and set the unhealthy reasons."""
 
 from __future__ import annotations
 
@@ -16,12 +16,11 @@ from agent.core.struct import Struct, field, replace
 
 
 class Evaluation(Struct):
-    """Candidates as their checks leave them: what fails is their fault.
+    """Candidates with the results of their checks as unhealthy reasons.
 
-    seen: the candidates of the look that this is of. offers: the same, with what fails.
-    listeners: which of them the kernel log speaks of, by what it says, and which have a condition; each by its resource
-        and its key.
-    answers: what checks said at this look, by name and result, so often.
+    original_candidates: the candidates of the look. candidates: the same with unhealthy reasons.
+    subscribers: the candidates that depend on a kernel log key or on the check states of a device.
+    result_counts: the number of results of this look, by check name and result.
     """
 
     check_states: CheckStates = field(default_factory=CheckStates)
@@ -31,7 +30,7 @@ class Evaluation(Struct):
     result_counts: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
     def find_partner_refs(self, keys: Iterable[str]) -> frozenset[DeviceRef]:
-        """Of whose health it is spoken by what has one of these keys."""
+        """Return the partners whose health the candidates with one of these keys check."""
         key_set = frozenset(keys)
         matches = (
             item
@@ -59,17 +58,20 @@ def evaluate(
     log_history: KernelLogHistory = _EMPTY_HISTORY,
     changed_log_keys: Iterable[LogKey] | None = (),
 ) -> Evaluation:
-    """After a look, or after the kernel log said something. A candidate that is the same object as before was not
-    looked at: its checks stand still, but for what they hear.
+    """Return the evaluation after a look, or after new kernel log lines.
+
+    A candidate that is the same object as before was not part of the look. Its checks keep their states, except those
+    of the
+    kernel log.
 
     Args:
-        previous: after the last look.
-        candidates: the candidates of this one.
-        entries: the names of the entries in force; of others nothing is remembered.
+        previous: the evaluation of the last look.
+        candidates: the candidates of this look.
+        entries: the names of the active entries. States of other entries are removed.
         current_time: monotonic seconds.
-        look_distance_s: see `step`.
-        log_history: what was heard in the kernel log.
-        changed_log_keys: of whom it spoke since; None: it may be of anybody.
+        look_distance_s: see `step_check`.
+        log_history: the history of the kernel log.
+        changed_log_keys: the keys with new lines; None: any key can have changed.
     """
     changed = {
         resource_key: None
@@ -150,7 +152,7 @@ def _update_subscribers(
     removed: Iterable[Candidate],
     added: Iterable[Candidate],
 ) -> Mapping[LogKey | DeviceRef, frozenset[_CandidateKey]]:
-    """Of whom the kernel log speaks and who has which condition, after these have gone and those have come."""
+    """Return the subscribers without the removed and with the added candidates."""
     changes = [
         (item, subscription, added is candidates)
         for candidates in (removed, added)
@@ -176,7 +178,7 @@ def _list_subscriptions(candidate: Candidate) -> Iterator[LogKey | DeviceRef]:
 
 
 def evaluate_one_look(candidates: ResourceCandidates) -> ResourceCandidates:
-    """The candidates of a single look, what fails in it as their fault: it cannot know for how long it does."""
+    """Return the candidates of a single look, each failure as unhealthy reason: thresholds need several looks."""
 
     def evaluate_candidate(candidate: Candidate) -> Candidate:
         reason = find_one_look_failure(candidate.check_results)

@@ -1,4 +1,4 @@
-"""A round: the conditions of the checks of what was looked at, or spoken of, each stepped once whoever asks."""
+"""Evaluation step: step the check states of one look. Each state is stepped once, also if several devices need it."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ _ABSENT_LIMIT = 10_000  # places of which it is remembered what failed there whe
 
 
 class EvaluationStep:
-    """One stepping of conditions.
+    """One step of all check states.
 
-    gone, come: the candidates as they were, of devices that were looked at or are there no more, and as they are.
-    times: now, and how far looks lie apart that count as two.
+    removed: the previous candidates of devices that were part of the look or are absent. added: their current
+    candidates.
+    times: the current time, and the seconds between two looks that both count.
     """
 
     def __init__(
@@ -65,9 +66,9 @@ class EvaluationStep:
         }
 
     def remove_absent_devices(self, referenced: Container[object]) -> None:
-        """Have those leave that are there no more, before any comes: a device may be there under another key.
+        """Remove devices that are absent. Call before the evaluation: a device can be present under another key.
 
-        kept: the conditions that anybody has still.
+        referenced: devices whose states other candidates still use.
         """
         for device_ref in self._removed_refs:
             if device_ref in referenced and device_ref not in self._current_locations:
@@ -82,14 +83,14 @@ class EvaluationStep:
                 self._save_absent_device(device_ref)
 
     def take_changed_refs(self) -> tuple[DeviceRef, ...]:
-        """Whose health turned since this was asked last."""
+        """Return the devices whose health changed since the last call."""
         changed_refs, self._changed_refs = self._changed_refs, {}
         return tuple(changed_refs)
 
     def evaluate_candidate(self, candidate: Candidate, *, is_look: bool = True) -> Candidate:
-        """A candidate with what fails as its fault, and what hangs on partners.
+        """Return the candidate with its unhealthy reason and its partner conditions.
 
-        looked: it was looked at, and not only spoken of.
+        is_look: the candidate was part of the look. False: only a kernel log line or a partner changed.
         """
         step_checks = partial(self._step_checks, is_look=is_look)
         reason = step_checks(candidate.check_results)
@@ -112,7 +113,7 @@ class EvaluationStep:
         )
 
     def _step_checks(self, check_results: Iterable[DeviceCheckResult], *, is_look: bool) -> Reason:
-        """Step the conditions of these checks; the reason of the first that fails."""
+        """Step these checks and return the reason of the first failing check."""
         reason = NO_REASON
         for check_result in check_results:
             resolved_result = resolve_partners(
@@ -130,7 +131,7 @@ class EvaluationStep:
     def _step_check_once(
         self, device_ref: DeviceRef, check_result: DeviceCheckResult, *, is_look: bool
     ) -> CheckState | None:
-        """The condition of a check after it, stepped once in a round whoever asks; none before the first answer."""
+        """Return the state of a check, stepped once in a step; None before the first answer of a query."""
         name = check_result.check.name
         if (device_ref, name) in self._stepped_states:
             return self._stepped_states[device_ref, name]
@@ -166,7 +167,7 @@ class EvaluationStep:
         return state
 
     def _count_result(self, check_result: DeviceCheckResult, state: CheckState) -> None:
-        """Count what a check says: of what is counted or listened to, that is how it stands."""
+        """Count the result of a check. For counter and kernel log checks the state is the result."""
         verdict = check_result.result.verdict
         if check_result.result.unknown_cause is not None:
             self.result_counts[check_result.check.name, check_result.result.unknown_cause.value] += 1
@@ -192,7 +193,7 @@ class EvaluationStep:
         return previous, None
 
     def build_check_states(self, entries: frozenset[str]) -> CheckStates:
-        """All conditions after it."""
+        """Return all check states after the step."""
         absent_devices = {
             device_ref: device for device_ref, device in self._absent_devices.items() if device_ref.entry in entries
         }
@@ -201,14 +202,14 @@ class EvaluationStep:
         return CheckStates(self._present_devices, absent_devices, self._due_times)
 
     def _add_device(self, device_ref: DeviceRef, location: str) -> None:
-        """Have the conditions there of a device that is at a place now."""
+        """Add a present device, with the states that were saved for its location."""
         if device_ref not in self._present_devices:
             self._present_devices[device_ref] = self._absent_devices.pop(
                 DeviceRef(device_ref.entry, location), DeviceCheckStates(location, {})
             )
 
     def _save_absent_device(self, device_ref: DeviceRef) -> None:
-        """Remember what fails of a device that is there no more, and what is cleared; rows do not last."""
+        """Save failing and cleared checks of a device that is absent now. Rows are not saved."""
         device = self._present_devices.pop(device_ref)
         failing_states = {
             name: CheckState(

@@ -1,6 +1,7 @@
-"""What was heard in the kernel log: of whom which lines told, whether he was there or not. It asks no clock.
+"""History of kernel log lines that match a check, by device, also for absent devices. Does not read the clock.
 
-A line is read once for each distinct `Log`, and then looked up by what it says: never lines times devices.
+Each distinct `Log` matches a line once. Devices then look up the result by its key: the cost is not lines times
+devices.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ LogKey: TypeAlias = tuple[Log, MessageKey]
 
 
 class LogLine(Struct):
-    """A line that counts: its number since boot, when it was heard, what it says and what was taken of it."""
+    """A matching line: its number since boot, its time in monotonic seconds, its text and its captured values."""
 
     number: int
     monotonic_s: float
@@ -29,11 +30,11 @@ class LogLine(Struct):
 
 
 class MatchedLines(Struct):
-    """What a `Log` heard of one key.
+    """The matching lines of one `Log` and one key.
 
-    recent: the last lines that count, as many as may matter.
-    tripped: the line with which there were enough; `since` is the number of the first of these.
-    latched: the last line that holds until a person clears it.
+    recent_lines: the last lines, as many as the event rate needs.
+    tripping_line: the line that reached the event rate. first_number: the number of the first line of this rate.
+    latching_line: the last line that fails the check until an administrator clears it.
     """
 
     recent_lines: tuple[LogLine, ...] = ()
@@ -42,7 +43,7 @@ class MatchedLines(Struct):
     latching_line: LogLine | None = None
 
     def add_line(self, log: Log, line: LogLine, *, is_latching: bool) -> MatchedLines:
-        """After one more line that counts."""
+        """Return the lines with one more matching line."""
         last_line = self.recent_lines[-1] if self.recent_lines else None
         has_recovered = (
             last_line is not None
@@ -61,9 +62,9 @@ class MatchedLines(Struct):
     def find_failing_line(
         self, log: Log, cleared_line: int, current_time: float
     ) -> tuple[LogLine, float | None] | None:
-        """The line that fails it, and when that is over, which for None is never; none if nothing fails.
+        """Return the failing line and the monotonic time of recovery (None: never), or None if no line fails the check.
 
-        cleared: the number of the last line that a person has cleared.
+        cleared_line: the number of the last line that an administrator cleared.
         """
         if self.latching_line is not None and self.latching_line.number > cleared_line:
             return self.latching_line, None
@@ -79,9 +80,9 @@ NO_LINES = MatchedLines()
 
 
 class KernelLogHistory:
-    """All that was heard since boot.
+    """All matching lines since boot.
 
-    last: the number of the last line. absent: why the log cannot be read, if it cannot.
+    last_number: the number of the last line. read_error: the reason why the log cannot be read, or None.
     """
 
     def __init__(self) -> None:
@@ -93,11 +94,11 @@ class KernelLogHistory:
 
     @property
     def has_logs(self) -> bool:
-        """Whether anybody listens."""
+        """Return whether a check uses the kernel log."""
         return bool(self._matches)
 
     def set_logs(self, logs: Iterable[Log]) -> bool:
-        """Hear for these, and for no others; whether one is new, so that all lines are to be read again."""
+        """Replace the logs to match. Return whether one is new: then all lines must be read again."""
         log_set = dict.fromkeys(logs)
         new_logs = log_set.keys() - self._matches.keys()
         self._matches = {log: self._matches.get(log, {}) for log in log_set}
@@ -105,7 +106,7 @@ class KernelLogHistory:
         return bool(new_logs)
 
     def add_record(self, record: LogRecord) -> frozenset[LogKey]:
-        """Take a line of the kernel's; for whom it counts. One that was heard before counts for nobody."""
+        """Add a line of the kernel and return the keys that it matches. A line that was read before matches no key."""
         self.last_number = max(self.last_number, record.number)
         changed_keys: set[LogKey] = set()
         self._matched_logs = self._matched_logs if record.is_continuation else set()
@@ -121,7 +122,7 @@ class KernelLogHistory:
         return frozenset(changed_keys)
 
     def find_matches(self, log: Log, keys: Iterable[MessageKey]) -> tuple[MatchedLines, ...]:
-        """What was heard under these keys."""
+        """Return the matching lines of these keys."""
         matches = self._matches.get(log, {})
         return tuple(matches[key] for key in keys if key in matches)
 

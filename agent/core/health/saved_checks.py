@@ -1,4 +1,4 @@
-"""What of the conditions the next life of the agent is to know."""
+"""Saved checks: the part of the check states that the agent saves for its next start."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ T = TypeVar("T")
 
 
 class SavedChecks(Struct):
-    """What one life of the agent knows of checks that the next one has to.
+    """Check states that outlast the agent process, by entry, location and check.
 
-    failing: the reasons. latched: of those, which only a person makes healthy because of what the kernel log said.
-    counted: what counters said last, cleared: the last lines of the kernel log that are cleared, well: the places, by
-    entry, where all was well; these are of this boot.
+    failure_reasons: reasons of failing checks. latches: failing checks that only an administrator can clear.
+    counter_values: last counter values. cleared_lines: numbers of the last cleared kernel log lines.
+    healthy_locations: locations by entry where all checks passed. The last three are valid only for this boot.
     """
 
     failure_reasons: FailureMap = field(default_factory=dict)
@@ -29,7 +29,7 @@ class SavedChecks(Struct):
 
 
 class SavedChecksBuilder:
-    """What is remembered, place by place: where nothing changed since it was asked last nothing is gone through."""
+    """The saved checks, updated location by location. Unchanged devices cost nothing."""
 
     def __init__(self) -> None:
         self._present_devices: Mapping[DeviceRef, DeviceCheckStates] = {}
@@ -39,7 +39,7 @@ class SavedChecksBuilder:
         self._saved_checks = SavedChecks()
 
     def update(self, check_states: CheckStates) -> SavedChecks:
-        """What the next life is to know of these."""
+        """Return the saved checks of these check states."""
         changed_locations: dict[DeviceRef, None] = {}
         for device_ref, previous, current in _find_changes(self._present_devices, check_states.present_devices):
             if previous is not None:
@@ -60,7 +60,10 @@ class SavedChecksBuilder:
         return self._saved_checks
 
     def _rebuild(self, changed_locations: Iterable[DeviceRef]) -> SavedChecks:
-        """The same, but for these places. What was given before is not touched: who has it may write it just now."""
+        """Return the saved checks with these locations replaced.
+
+        The previous value is not changed: a writer may use it.
+        """
         previous = self._saved_checks
         healthy_locations = {entry: set(locations) for entry, locations in previous.healthy_locations.items()}
         failure_reasons, latches = _copy_values(previous.failure_reasons), _copy_values(previous.latches)
@@ -117,7 +120,7 @@ class SavedChecksBuilder:
 
 
 class _Change(NamedTuple):
-    """Of one spot: what was there, and what is; none if there is none."""
+    """The previous and the current states of one device; None if it is absent."""
 
     device_ref: DeviceRef
     previous: DeviceCheckStates | None
@@ -127,7 +130,7 @@ class _Change(NamedTuple):
 def _find_changes(
     previous: Mapping[DeviceRef, DeviceCheckStates], current: Mapping[DeviceRef, DeviceCheckStates]
 ) -> Iterator[_Change]:
-    """Where they differ; what did not change is the same object."""
+    """Yield the differences. An unchanged value is the same object."""
     if previous is current:
         return
     changes = [
@@ -161,7 +164,7 @@ def _copy_values(values: CheckMap[T]) -> dict[str, dict[str, Mapping[str, T]]]:
 
 
 def _collect_values(devices: Iterable[DeviceCheckStates], get_value: Callable[[CheckState], T | None]) -> dict[str, T]:
-    """What is picked of conditions, by check."""
+    """Return the value of each check state by check, without None."""
     return {
         check: value
         for device in devices
@@ -173,7 +176,7 @@ def _collect_values(devices: Iterable[DeviceCheckStates], get_value: Callable[[C
 def _set_values(
     values: dict[str, dict[str, Mapping[str, T]]], location_ref: DeviceRef, check_values: Mapping[str, T]
 ) -> None:
-    """Have that noted of a place, and nothing else."""
+    """Replace the values of a location."""
     if check_values:
         values.setdefault(location_ref.entry, {})[location_ref.key_or_location] = check_values
     elif location_ref.key_or_location in values.get(location_ref.entry, ()):
@@ -183,7 +186,7 @@ def _set_values(
 
 
 def restore_check_states(saved_checks: SavedChecks) -> CheckStates:
-    """The conditions at start, from what the last life knew."""
+    """Return the check states at the start of the agent."""
     states: dict[DeviceRef, dict[str, CheckState]] = {}
     for entry, location, check, count in _iterate_values(saved_checks.counter_values):
         states.setdefault(DeviceRef(entry, location), {})[check] = CheckState(count=count)
