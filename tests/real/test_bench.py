@@ -1,8 +1,9 @@
 """What `make bench` measures on the real device manager; tests/bench has the rest."""
 
+from dataclasses import replace
+
 import pytest
 
-from agent.core.struct import replace
 from bench.__main__ import measure
 from bench.size import TINY
 

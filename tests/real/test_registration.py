@@ -180,10 +180,10 @@ async def test_14_second_stream_is_fed_too_and_its_end_is_survived(served, endpo
         if served.minor == "1.37":
             with pytest.raises(socket_registration.RefusedByKubelet, match="already connected"):
                 await real_register(served.kubelet.socket, mine.name, FOO, mine.options)
-            assert mine.streams == 1
+            assert mine.stream_count == 1
         else:
             await real_register(served.kubelet.socket, mine.name, FOO, mine.options)
-            await served.until(lambda: mine.streams == 2)
+            await served.until(lambda: mine.stream_count == 2)
         served.plug("foo2")
         await served.allocatable(FOO, 3)
         assert served.registers(FOO) == 2
