@@ -165,7 +165,7 @@ async def test_what_dies_at_once_is_started_ever_more_seldom(world, caplog, monk
     waits = []
 
     class Counting(Backoff):
-        def seconds(self, jitter):
+        def compute_delay(self, jitter):
             waits.append(self.failures)
             return 0.01 * super().compute_delay(jitter)
 
