@@ -8,7 +8,7 @@ help:
 	@echo "make demo    a kubelet of our own and a few devices, live, in this terminal"
 	@echo "make test    the tests"
 	@echo "make test-kubelet  scenarios on the real kubelet, built with Go; those with containers need root"
-	@echo "make lint    ruff, mypy, floors, generated messages"
+	@echo "make lint    ruff, mypy, floors, generated messages, plain words"
 	@echo "make format  what make lint would complain of and ruff can mend"
 	@echo "make proto   generate agent/kubelet/messages from protos/"
 	@echo "make docs    the pages that are printed from tables"
@@ -37,7 +37,7 @@ test-kubelet: .venv/.ready
 lint: .venv/.ready
 	@failed=; \
 	for check in "$(bin)/ruff check" "$(bin)/ruff format --check" "$(bin)/mypy --strict" \
-	             "$(bin)/lint-imports --no-logo" "protos/generate --check"; do \
+	             "$(bin)/lint-imports --no-logo" "protos/generate --check" "$(bin)/python lint/plain_words.py"; do \
 		echo "$$check"; $$check || failed="$$failed, $$check"; \
 	done; \
 	if [ -n "$$failed" ]; then echo "make lint: failed: $${failed#, }" >&2; exit 1; fi

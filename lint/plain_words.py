@@ -68,7 +68,6 @@ def main(prefixes: tuple[str, ...]) -> int:
     pages = {
         str(path.relative_to(ROOT)): path.read_text()
         for path in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-        if "adr" not in path.parts
     }
     faults = [*find_name_faults(modules), *find_docstring_faults(modules), *find_page_faults(pages)]
     problems = [
