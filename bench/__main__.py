@@ -62,7 +62,7 @@ async def measured(row: ModuleType, subjects: Sequence[Subject], size: Size) -> 
 
 
 async def measure(only: Sequence[str], size: Size, *, go: bool = True) -> list[Result]:
-    """The measurements with these names; without any name, all. SIGTERM ends them, and leaves nothing behind."""
+    """Run the measurements with these names, or all. SIGTERM ends them and leaves nothing behind."""
     task = asyncio.current_task()
     assert task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
@@ -85,7 +85,7 @@ async def measure(only: Sequence[str], size: Size, *, go: bool = True) -> list[R
 
 
 def main() -> int:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(prog="make bench", description="Measures the agent beside bare servers.")
     parser.add_argument("only", nargs="*", metavar="NAME", help=f"one of {', '.join(ORDER)}; all without any")
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table")

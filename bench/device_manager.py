@@ -16,7 +16,7 @@ NAME = "manager-1.37"
 
 
 def build() -> str:
-    """The program, built unless that was done before. Empty if it cannot be; it has said why then."""
+    """Build the program if needed and return its path. If this fails, print the reason and return an empty string."""
     built = subprocess.run([TOP / "tests/kubelet/build", NAME], stdout=subprocess.PIPE, text=True, check=False)
     return "" if built.returncode else built.stdout.split()[1]
 
@@ -43,7 +43,7 @@ class DeviceManager:
         await self._manager.close()
 
     async def ask(self, do: str, **fields: object) -> dict[str, Any]:
-        """The answer to one request, which has to be a good one."""
+        """Send one request and return its answer, which must be a success."""
         async with asyncio.timeout(PATIENCE):
             answer = await self._manager.do(do, **fields)
         if not answer["ok"]:

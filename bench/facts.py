@@ -9,7 +9,7 @@ from importlib.metadata import version
 
 
 def machine() -> dict[str, str]:
-    """What somebody needs to know who compares."""
+    """Return the facts of this machine that a comparison needs."""
     with open("/proc/cpuinfo", encoding="utf-8") as lines:
         model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown CPU")
     with open("/proc/meminfo", encoding="ascii") as lines:

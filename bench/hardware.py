@@ -101,7 +101,7 @@ class Hardware:
             self._write(f"{directory}/ports/1/gid_attrs/ndevs/{index}", "")
 
     def _device(self, directory: str, listed: str, event: str) -> None:
-        """A device's directory, listed in its class or on its bus."""
+        """Make the directory of a device, and list it in its class or on its bus."""
         self._write(f"{directory}/uevent", event)
         place = f"/sys/{listed}/devices" if listed.startswith("bus/") else f"/sys/{listed}"
         self._link(f"{place}/{directory.rpartition('/')[2]}", directory)

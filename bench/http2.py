@@ -30,7 +30,7 @@ def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
 
 
 def message(body: bytes) -> bytes:
-    """A gRPC message, not compressed."""
+    """Encode a gRPC message without compression."""
     return b"\0" + len(body).to_bytes(4, "big") + body
 
 
@@ -93,7 +93,7 @@ class Connection(asyncio.Protocol):
         raise NotImplementedError
 
     def on_end(self, stream: int) -> None:
-        """The peer has nothing more to say on a stream."""
+        """Handle the end of a stream on the side of the peer."""
 
 
 class Client(Connection):
@@ -156,7 +156,7 @@ class Client(Connection):
         return b"\x83\x86" + b"".join(self._field(*field) for field in fields)
 
     def _field(self, name: str, value: str) -> bytes:
-        """A header: by its number if it was sent before, in full with incremental indexing if not."""
+        """Encode a header: by its number if it was sent before, else in full with incremental indexing."""
         if (name, value) in self._table:
             return bytes((0x80 | 62 + self._table.index((name, value)),))
         self._table.insert(0, (name, value))

@@ -133,7 +133,7 @@ def _no_pods(request: bytes, answer: Callable[[], None]) -> None:
 
 
 def strings(body: bytes) -> dict[int, str]:
-    """The texts of a small protobuf message by field number."""
+    """Decode the texts of a small protobuf message, by field number."""
     found = {}
     at = 0
     while at + 2 <= len(body):

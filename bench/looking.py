@@ -22,7 +22,7 @@ from agent.tracker.look_thread import run_look
 
 
 def main() -> None:
-    """The command line."""
+    """Parse the command line."""
     prefix, configuration, repetitions = sys.argv[1], sys.argv[2], int(sys.argv[3])
     root, specs = Root(prefix), load(configuration).resources
     first, _ = run_look(root, specs, Inventory(), ALL_DIRTY)
@@ -65,7 +65,7 @@ def _cpu(work: Callable[[], object], repetitions: int) -> Sequence[float]:
 
 
 def _bytes(root: Root, specs: Sequence[ResourceSpec]) -> int:
-    """What is kept of a look and its lists."""
+    """Measure the memory of an inventory and its lists."""
     gc.collect()
     tracemalloc.start()
     before = tracemalloc.get_traced_memory()[0]

@@ -48,11 +48,11 @@ class Nodes:
             self._make(new)
 
     def put(self, resource: int, device: int) -> None:
-        """The node appears."""
+        """Make the node."""
         self._make(name(resource, device))
 
     def take(self, resource: int, device: int) -> None:
-        """The node vanishes."""
+        """Remove the node."""
         os.unlink(os.path.join(self._at, name(resource, device)))
 
     def close(self) -> None:
@@ -69,7 +69,7 @@ class Nodes:
 
 
 def name(resource: int, device: int) -> str:
-    """The name of a node."""
+    """Return the name of a node."""
     return f"r{resource:03}-{device:05}"
 
 

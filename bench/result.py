@@ -49,11 +49,11 @@ class Result:
 
 
 def quantile(values: Sequence[float], part: float) -> float:
-    """The value that this part of all is not above."""
+    """Return the value that this share of all values does not exceed."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(part * len(ordered)))]
 
 
 def median(values: Sequence[float]) -> float:
-    """The value in the middle."""
+    """Return the median."""
     return quantile(values, 0.5)

@@ -145,7 +145,7 @@ class BareGo(Bare):
 
 
 def build_go() -> str:
-    """The Go server, built unless that was done before.
+    """Build the Go server if needed and return its path.
 
     Returns:
         Its path; or empty, after a line that says why it is left out.
@@ -170,7 +170,7 @@ def build_go() -> str:
 
 
 def environment() -> dict[str, str]:
-    """That of a service: nothing of a shell's or a service manager's."""
+    """Return the environment of a service, without the variables of a shell or a service manager."""
     kept = ("PATH", "HOME", "LANG", "TMPDIR")
     return {name: os.environ[name] for name in kept if name in os.environ}
 

@@ -16,7 +16,7 @@ class TrackerView(CurrentInventory, Protocol):
     """The data of the tracker."""
 
     def find_entry(self, resource: str) -> ResourceSpec | None:
-        """The entry that a resource is of."""
+        """Return the entry of a resource, or None."""
 
 
 class PreferredAllocation:

@@ -171,7 +171,7 @@ def _encode_state(healthy: bool, numa: tuple[int, ...]) -> bytes:  # noqa: FBT00
 
 @lru_cache(maxsize=1024)
 def encode_varint(number: int) -> bytes:
-    """A length as protobuf writes it."""
+    """Encode a length as a protobuf varint."""
     if number < 0x80:
         return bytes((number,))
     return bytes((number & 0x7F | 0x80,)) + encode_varint(number >> 7)

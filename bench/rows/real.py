@@ -59,7 +59,7 @@ class On:
         self._names = [f"bench.example/r{number:03}" for number in range(resources)]
 
     async def start(self) -> float:
-        """A new process; one that ran before is killed, and the kubelet has seen that."""
+        """Start a new process. Kill the previous one first, and wait until the kubelet has seen that."""
         self._subject.end()
         await self._manager.allocatable(self._names, 0)
         for socket in glob.glob(f"{self._subject.kubelet.directory}/*.sock"):
@@ -75,7 +75,7 @@ class On:
         return 1000 * (await self._manager.allocatable(self._names, DEVICES) - self._manager.started)
 
     async def change(self, number: int, pause: float) -> float:
-        """A device vanishes, or is back."""
+        """Remove a device, or bring it back."""
         await asyncio.sleep(pause)
         resource = number // 2 % len(self._names)
         begun = time.monotonic()

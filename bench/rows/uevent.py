@@ -72,7 +72,7 @@ def _line(what: str, milliseconds: float, budget: float | None = None) -> Line:
 
 
 def _tun(number: int) -> int:
-    """A new network device, there as long as the descriptor is open."""
+    """Make a network device that exists until the descriptor is closed."""
     handle = os.open("/dev/net/tun", os.O_RDWR)
     try:
         fcntl.ioctl(handle, TUNSETIFF, struct.pack("16sH22x", f"bench{number}".encode(), IFF_TUN | IFF_NO_PI))

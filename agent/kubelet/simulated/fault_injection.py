@@ -34,19 +34,19 @@ class InjectedFaults:
         self._pending.append(Fault("close", resource, times))
 
     def lose_answer(self, *, times: int = 1, resource: str | None = None) -> None:
-        """The registration succeeds and the stream opens, but the connection is dropped instead of an answer."""
+        """Accept the registration and open the stream, then drop the connection instead of an answer."""
         self._pending.append(Fault("lose_answer", resource, times))
 
     def answer_late(self, seconds: float, *, times: int = 1, resource: str | None = None) -> None:
-        """The registration succeeds and the stream opens. The answer comes after this time."""
+        """Accept the registration and open the stream. Answer after this time."""
         self._pending.append(Fault("answer_late", resource, times, seconds=seconds))
 
     def dial_late(self, seconds: float, *, times: int = 1, resource: str | None = None) -> None:
-        """The request is checked. The dial starts after this time."""
+        """Check the request. Dial after this time."""
         self._pending.append(Fault("dial_late", resource, times, seconds=seconds))
 
     def refuse_watched(self, text: str, *, times: int = 1, resource: str | None = None) -> None:
-        """The plugin watcher answers NotifyRegistrationStatus(false) with this text."""
+        """Let the plugin watcher answer NotifyRegistrationStatus(false) with this text."""
         self._pending.append(Fault("refuse_watched", resource, times, text=text))
 
     def clear(self) -> None:
