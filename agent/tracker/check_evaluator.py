@@ -69,7 +69,7 @@ class CheckEvaluator:
 
     @property
     def check_states(self) -> CheckStates:
-        """All check states after the last evaluation."""
+        """The check states after the last evaluation."""
         return self._evaluation.check_states
 
     @property

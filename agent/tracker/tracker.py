@@ -1,6 +1,6 @@
 """The tracker: it decides when to look at the host, and publishes the device lists that follow.
 
-A request only names what may have changed. The first request starts a look at once. Requests within the debounce time
+A request only names paths that may have changed. The first request starts a look at once. Requests within the debounce time
 after a look share the next look.
 """
 
@@ -124,7 +124,7 @@ class Tracker:
         self._look_event = asyncio.Event()
 
     def request_look(self, dirty_set: DirtySet = ALL_DIRTY) -> None:
-        """Request a look at what may have changed on the host."""
+        """Request a look at the dirty part of the host."""
         self._dirty_set |= dirty_set
         if dirty_set and self._change_began_at is None:
             self._change_began_at = time.monotonic()
@@ -181,7 +181,7 @@ class Tracker:
 
     @property
     def check_states(self) -> CheckStates:
-        """All check states after the last look."""
+        """The check states after the last look."""
         return self._check_evaluator.check_states
 
     @property

@@ -14,17 +14,18 @@ from agent.core.grants.grant_words import GrantWords
 def build_grant(
     spec: ResourceSpec, ids: Sequence[str], devices: Sequence[RereadDevice], listed_count: int, *, resource: str = ""
 ) -> Grant:
-    """The grant for one container.
+    """Return the grant of one container.
 
     Args:
-        spec: the resource's entry.
-        ids: the ids asked for; their order makes no difference.
-        devices: their host devices, each once, in list order of the resource: the order of everything given.
-        listed_count: how many ids the resource lists.
-        resource: its name, where the entry's has words.
+        spec: the entry of the resource.
+        ids: the requested IDs. Their order does not matter.
+        devices: the reread devices, each once, in list order. The grant keeps this order.
+        listed_count: the number of IDs in the list of the resource.
+        resource: the generated name, if the name of the entry has words.
 
     Raises:
-        Refused: a required node is missing or not what was listed, or two devices want one path or variable.
+        GrantRefusedError: a required node is missing or differs from the list, or two devices need one path or
+            variable.
     """
     resource = resource or spec.name
     builder = GrantBuilder(resource)

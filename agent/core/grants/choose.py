@@ -1,4 +1,4 @@
-"""Choosing: so many of some kinds that the sum of what each costs, and each two of them together, is the least."""
+"""Choose a number of devices of some kinds with the lowest sum of own costs and pair costs."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from operator import add, mul, sub
 
 from agent.core.struct import MutableStruct, Struct
 
-EXACT_LIMIT = 12_870  # ways that are all gone through: 8 of 16
-_EXACT_DEVICES_LIMIT = 8 * EXACT_LIMIT  # devices in all these ways together, which is what going through them costs
-_KINDS_LIMIT = 64  # whose costs by twos are all worked out
-_STEPS_LIMIT = 6_000  # costs that a search without going through all may look at: a few milliseconds
+EXACT_LIMIT = 12_870  # all choices are compared up to this number: 8 of 16
+_EXACT_DEVICES_LIMIT = 8 * EXACT_LIMIT  # devices in all these choices: the cost of comparing them
+_KINDS_LIMIT = 64  # kinds whose pair costs are all computed
+_STEPS_LIMIT = 6_000  # costs that the search may read: a few milliseconds
 
 
 class Costs(Struct):
     """The kinds to choose from, in the order that decides between equal costs.
 
-    capacities: the number of devices of each kind. own_costs: the cost of one device of each kind. get_pair_costs:
-    returns
-    the costs of one device of a kind together with one of each kind, also of its own kind. The costs are symmetric.
+    capacities: the number of devices of each kind. own_costs: the cost of one device of each kind.
+    get_pair_costs: returns the costs of one device of a kind together with one of each kind, also of its own kind.
+    The costs are symmetric.
     """
 
     capacities: Sequence[int]
@@ -35,10 +35,10 @@ class Costs(Struct):
 
 
 def choose(costs: Costs, size: int) -> list[int]:
-    """How many of each kind to take, `size` in all, of which there have to be as many.
+    """Return the number of devices to take of each kind, `size` in all. At least `size` devices must exist.
 
-    The least there is, and of equals the first in order, wherever the ways are few (`MOST`); else what a search finds
-    that begins at many places and takes what costs least next.
+    Up to EXACT_LIMIT choices the result has the lowest cost. If costs are equal, the first in order wins. Above that
+    limit a greedy search with many starts finds a good choice.
     """
     if not is_exact(costs.capacities, size):
         return _search(costs, size)
@@ -49,12 +49,12 @@ def choose(costs: Costs, size: int) -> list[int]:
 
 
 def is_exact(capacities: Sequence[int], size: int) -> bool:
-    """Whether all ways to take so many are gone through."""
-    smaller_size = min(size, sum(capacities) - size)  # leaving so many is as many ways
+    """Return whether `choose` compares all choices of this size."""
+    smaller_size = min(size, sum(capacities) - size)  # leaving this number has as many choices
     if len(capacities) > _KINDS_LIMIT or smaller_size > _KINDS_LIMIT:
         return False
     kinds = sum(map(bool, capacities))
-    if smaller_size <= kinds and comb(kinds, smaller_size) > EXACT_LIMIT:  # those of one of a kind alone
+    if smaller_size <= kinds and comb(kinds, smaller_size) > EXACT_LIMIT:  # choices with at most one device of a kind
         return False
     half = len(capacities) // 2
     parts = (
@@ -66,7 +66,7 @@ def is_exact(capacities: Sequence[int], size: int) -> bool:
 
 
 def _count_ways(capacities: Sequence[int], size: int) -> list[int]:
-    """In how many ways each number up to that one can be taken."""
+    """Return the number of choices for each size up to this one."""
     ways = [1] + [0] * size
     for capacity in capacities:
         ways = [sum(ways[max(0, count - capacity) : count + 1]) for count in range(size + 1)]
@@ -74,7 +74,7 @@ def _count_ways(capacities: Sequence[int], size: int) -> list[int]:
 
 
 def _invert_costs(costs: Costs) -> Costs:
-    """What the others cost less by each that is left; two that are left were counted twice."""
+    """Return the costs of leaving devices out. A pair of left devices was counted twice."""
     rows = [costs.get_pair_costs(kind) for kind in range(len(costs.capacities))]
     own_costs = [
         row[kind] - costs.own_costs[kind] - sum(map(mul, costs.capacities, row)) if costs.capacities[kind] else 0
@@ -84,12 +84,13 @@ def _invert_costs(costs: Costs) -> Costs:
 
 
 def _choose_exact(costs: Costs, size: int, *, is_rest: bool = False) -> list[int]:
-    """All ways gone through, each as one of the first kinds with one of the others. Of equals it is much of the first
-    kinds; little, if these are to be left.
+    """Return the best of all choices: each combines a choice of the first half of the kinds with one of the second.
+
+    If costs are equal, the choice with more devices of the first kinds wins. With `is_rest` it is the opposite.
     """
     count = len(costs.capacities)
     base = min(size, max(costs.capacities, default=0)) + 1
-    scale = base**count  # the least digits say the order: much of the first kinds goes before
+    scale = base**count  # the lowest digits keep the order: more of the first kinds wins
     sign = 1 if is_rest else -1
     own_costs = [cost * scale + sign * base ** (count - 1 - kind) for kind, cost in enumerate(costs.own_costs)]
     rows = [[cost * scale for cost in costs.get_pair_costs(kind)] for kind in range(count)]
@@ -126,7 +127,7 @@ def _choose_exact(costs: Costs, size: int, *, is_rest: bool = False) -> list[int
 def _list_ways(
     kinds: range, capacities: Sequence[int], own_costs: Sequence[int], rows: Sequence[Sequence[int]], size: int
 ) -> list[list[tuple[tuple[int, ...], int]]]:
-    """The ways to take each number of some kinds, each with what it costs."""
+    """Return the choices of each size from some kinds, each with its cost."""
     ways: list[list[tuple[tuple[int, ...], int]]] = [[((), 0)]]
     for _ in range(size):
         longer_ways: list[tuple[tuple[int, ...], int]] = []
@@ -142,9 +143,7 @@ def _list_ways(
 
 
 def _search(costs: Costs, size: int) -> list[int]:
-    """The best of what is found from many beginnings, the first of which is what costs least by itself; then one after
-    the other is changed for a better one.
-    """
+    """Return the best greedy choice of several starts, improved by exchanges. The cheapest kind is the first start."""
     cost_rows: dict[int, Sequence[int]] = {}
 
     def get_pair_costs(kind: int) -> Sequence[int]:
@@ -162,27 +161,27 @@ def _search(costs: Costs, size: int) -> list[int]:
 
 
 class _Choice(MutableStruct):
-    """So many of each kind; what they cost; and what one more of each would."""
+    """A choice: the count of each kind, the cost, and the cost of one more device of each kind."""
 
     counts: list[int]
     cost: int
     next_costs: list[int]
 
     def add_device(self, kind: int, row: Sequence[int]) -> None:
-        """Take one more."""
+        """Add one device of a kind."""
         self.cost += self.next_costs[kind]
         self.counts[kind] += 1
         self.next_costs = list(map(add, self.next_costs, row))
 
     def remove_device(self, kind: int, row: Sequence[int]) -> None:
-        """Take one less."""
+        """Remove one device of a kind."""
         self.next_costs = list(map(sub, self.next_costs, row))
         self.counts[kind] -= 1
         self.cost -= self.next_costs[kind]
 
 
 def _choose_greedily(costs: Costs, size: int, start: int, get_pair_costs: Callable[[int], Sequence[int]]) -> _Choice:
-    """One of `begin`, then always what costs least beside those taken; the rest in order where that takes too long."""
+    """Return a greedy choice: the start, then always the cheapest kind. Above the step limit, the rest in order."""
     choice = _Choice([0] * len(costs.capacities), 0, list(costs.own_costs))
     free_kinds = [kind for kind, capacity in enumerate(costs.capacities) if capacity]
     for n in range(size):
@@ -202,7 +201,7 @@ def _choose_greedily(costs: Costs, size: int, start: int, get_pair_costs: Callab
 
 
 def _improve_choice(choice: _Choice, costs: Costs, get_pair_costs: Callable[[int], Sequence[int]]) -> list[int]:
-    """The same with one exchanged for another, as often as that makes it cost less, within some steps."""
+    """Return the choice after exchanges of single devices that lower the cost, within the step limit."""
     counts = choice.counts
     rounds = _STEPS_LIMIT // (len(counts) * max(1, sum(counts))) // 4
     if not rounds:

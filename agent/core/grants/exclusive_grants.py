@@ -9,13 +9,13 @@ from agent.core.inventory.device import Device
 
 
 class _Grant(NamedTuple):
-    """A device that was granted to a container, and all the ids of its resource that this got with it."""
+    """A device of a grant, and all IDs of the same request."""
 
     device: Device
     ids: frozenset[str]
 
     def excludes(self, other: Device) -> bool:
-        """Whether no other pod can have that device meanwhile."""
+        """Return whether no other pod can get that device at the same time."""
         device, its = self.device, other
         return not (set(device.exclusive_keys).isdisjoint(its.keys) and set(device.keys).isdisjoint(its.exclusive_keys))
 
@@ -28,15 +28,15 @@ class ExclusiveGrants:
 
     def __init__(self) -> None:
         self._grants: dict[str, _Grant] = {}
-        self._names_by_key: dict[str, dict[str, None]] = {}  # the names of grants, by all keys that they are known by
+        self._names_by_key: dict[str, dict[str, None]] = {}  # the names of the grants that have a key
 
     def find_holder(self, devices: Iterable[Device], ids: Collection[str], held_ids: Container[str]) -> str:
-        """Who has what one of these devices cannot be had beside; empty if nobody has.
+        """Return the grant that excludes one of these devices, or an empty string.
 
         Args:
-            devices: what is asked for.
-            ids: all ids that are asked: what is asked together can be had together.
-            held_ids: the ids that pods may hold. A device that is among these was granted before, to the same pod.
+            devices: the requested devices.
+            ids: all requested IDs. Devices of one request do not exclude each other.
+            held_ids: the IDs that pods may hold. A requested device among them was granted before, to the same pod.
         """
         for device in devices:
             for name in self._find_names(device):
@@ -48,7 +48,7 @@ class ExclusiveGrants:
         return ""
 
     def add_grant(self, resource: str, devices: Iterable[Device], ids: Iterable[str]) -> None:
-        """Remember a grant."""
+        """Add a grant."""
         granted_ids = frozenset(ids)
         for device in devices:
             if device.exclusive_keys:
@@ -59,7 +59,7 @@ class ExclusiveGrants:
                     self._names_by_key.setdefault(key, {})[name] = None
 
     def _find_names(self, device: Device) -> dict[str, None]:
-        """The names of the grants that have a key in common with a device."""
+        """Return the names of the grants that share a key with a device."""
         if not self._grants:
             return {}
         return {name: None for key in _list_all_keys(device) for name in self._names_by_key.get(key, ())}
@@ -76,11 +76,11 @@ class ExclusiveGrants:
 def find_listed_holder(
     device: Device, ids: Collection[str], listed_devices: Iterable[tuple[str, Device]], held_ids: Container[str]
 ) -> str:
-    """Return the listed device that pods may hold and that this one cannot be had beside; empty if there is none.
+    """Return the listed and held device that excludes this one, or an empty string.
 
     Args:
-        device: the device that is asked for.
-        ids: all ids that are asked: what is asked together can be had together.
+        device: the requested device.
+        ids: all requested IDs. Devices of one request do not exclude each other.
         listed_devices: devices, each with its resource.
         held_ids: the ids that pods may hold.
     """
@@ -94,7 +94,7 @@ def find_listed_holder(
 
 
 def _list_all_keys(device: Device) -> frozenset[str]:
-    """What a device is known by, and what it shuts."""
+    """Return the keys of a device and its exclusive keys."""
     return frozenset((*device.keys, *device.exclusive_keys))
 
 

@@ -1,4 +1,4 @@
-"""A grant while it is made: device after device, line after line, until two want one thing or something is missing."""
+"""Build a grant, device by device and line by line. A conflict or a missing path ends it with an error."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from agent.core.language.value import Absent, make_sort_key
 
 
 class GrantBuilder:
-    """A grant while it is made."""
+    """Collects the content of a grant. Its methods raise GrantRefusedError."""
 
     def __init__(self, resource: str) -> None:
         self._resource = resource
@@ -32,11 +32,11 @@ class GrantBuilder:
         self._annotations = EnvValues()
         self._cdi: dict[str, dict[str, None]] = {"field": {}, "annotation": {}}
         self._devinfo: list[DevInfo] = []
-        self._spec_texts: dict[str, str] = {}  # what a spec of our own says, by where it comes out in the container
+        self._spec_texts: dict[str, str] = {}  # the content of the generated CDI spec, by its target in the container
         self._other_paths: set[str] = set()
 
     def build_grant(self, ids: Sequence[str]) -> Grant:
-        """What it has become."""
+        """Return the grant of these IDs."""
         annotations = {**self._annotations.texts}
         if cdi_names := self._cdi["annotation"]:
             annotations[make_annotation_key(self._resource)] = ",".join(cdi_names)
@@ -54,7 +54,7 @@ class GrantBuilder:
         )
 
     def build_spec_edits(self, device: Device) -> Edits:
-        """What it has become, as a CDI spec has it."""
+        """Return the container edits for the generated CDI spec of a device."""
         edits = build_container_edits(self._paths.nodes.values(), self._paths.mounts.values(), self._env.texts)
         if not is_unicode(edits):
             raise self._make_conflict_error("a path or text of it is not UTF-8, and cannot be in a CDI spec", device)
@@ -67,7 +67,7 @@ class GrantBuilder:
     def add_device(
         self, entry: ResourceSpec, device: RereadDevice, words: GrantWords, *, is_spec: bool = False
     ) -> None:
-        """Put in the nodes, mounts and variables of a device; of a spec of our own alone if `spec` says so."""
+        """Add the nodes, mounts and variables of a device. With `is_spec`, add only those of the generated CDI spec."""
         for node in entry.nodes:
             if node.in_spec or not is_spec:
                 self.add_nodes(node, device, words)
@@ -83,7 +83,7 @@ class GrantBuilder:
                 self.add_variable(variable, device.device, words)
 
     def add_generated_cdi(self, entry: ResourceSpec, device: Device) -> None:
-        """Put in the device of our own spec."""
+        """Add the CDI name of the device in the generated CDI spec."""
         self._cdi["annotation" if entry.via == "cdi-annotation" else "field"][
             make_device_name(self._resource, device.id)
         ] = None
@@ -95,7 +95,7 @@ class GrantBuilder:
             self._other_paths.add(target)
 
     def _is_for_kubelet(self, target: str, text: str) -> bool:
-        """Whether the kubelet is told of it: what a spec of our own says as well the runtime has from there."""
+        """Return whether the response to the kubelet contains this, and not only the generated CDI spec."""
         if target not in self._spec_texts:
             return True
         if target in self._other_paths and text != self._spec_texts[target]:
@@ -105,7 +105,7 @@ class GrantBuilder:
         return False
 
     def add_nodes(self, give: NodeGive, chosen: RereadDevice, words: GrantWords) -> None:
-        """Put in what one `give.nodes` line gives of a device."""
+        """Add the nodes of one `give.nodes` line."""
         given_paths: list[tuple[int, str]] = []
         is_list = len(give.container_paths) > 1
         for member, is_match in words.list_members(per_member=give.per_member):
@@ -132,7 +132,7 @@ class GrantBuilder:
             words.set_given_paths(name, () if isinstance(value, Absent) else ((words.number, value),), is_list=False)
 
     def add_mounts(self, give: MountGive, chosen: RereadDevice, words: GrantWords) -> None:
-        """Put in what one `give.mounts` line gives of a device."""
+        """Add the mounts of one `give.mounts` line."""
         for member, is_match in words.list_members(per_member=give.per_member):
             if not self._is_given(give.condition, chosen.device, member):
                 continue
@@ -167,7 +167,7 @@ class GrantBuilder:
                         self._add_mount(match, give, container)
 
     def add_cdi(self, give: CdiGive, chosen: RereadDevice, words: GrantWords) -> None:
-        """Put in the CDI devices that one `give.cdi` line names of a device."""
+        """Add the CDI devices of one `give.cdi` line."""
         if not self._is_given(give.condition, chosen.device, words):
             return
         names = give.name.write_all(words)
@@ -184,7 +184,7 @@ class GrantBuilder:
             self._cdi[give.via][name] = None
 
     def add_variable(self, give: EnvGive, device: Device, words: GrantWords) -> None:
-        """Put in what one `give.env` line says of a device."""
+        """Add the variables of one `give.env` line."""
         for env_value in self._list_values(give, device, words):
             if not env_value.name or "=" in env_value.name or has_control(env_value.name):
                 raise self._make_conflict_error(f"{env_value.name!r} cannot be the name of a variable", device)
@@ -192,14 +192,14 @@ class GrantBuilder:
             self._record_path(f"env {env_value.name}", env_value.value, in_spec=give.in_spec)
 
     def add_annotation(self, give: EnvGive, device: Device, words: GrantWords) -> None:
-        """Put in what one `give.annotations` line says of a device."""
+        """Add the annotations of one `give.annotations` line."""
         for env_value in self._list_values(give, device, words):
             if not is_annotation_key(env_value.name):
                 raise self._make_conflict_error(f"{env_value.name!r} cannot be the key of an annotation", device)
             self._add_value(self._annotations, env_value, device)
 
     def add_devinfo(self, table: JsonTable, chosen: RereadDevice, words: GrantWords) -> None:
-        """Put in the file of each id that is asked of a device, if there is anything to say in it."""
+        """Add the device-information file of each requested ID, unless its text is empty."""
         text, device = table.write(words), chosen.device
         ids = (f"{device.id}{device.share_suffix}{share}" for share in chosen.shares) if chosen.shares else (device.id,)
         self._devinfo += (DevInfo(id, make_file_name(self._resource, id), text) for id in ids if text)  # noqa: A001
@@ -214,7 +214,7 @@ class GrantBuilder:
             raise self._make_conflict_error(conflict)
 
     def _is_given(self, condition: Clause | None, device: Device, words: GrantWords) -> bool:
-        """Whether something is given that is given only where a clause holds."""
+        """Return whether the condition of a line matches. Raise GrantRefusedError if this is unknown."""
         decision = decide_condition(condition, words)
         if isinstance(decision, str):
             raise self._make_missing_error(RefusalCause.UNHEALTHY, device, decision)
@@ -223,9 +223,9 @@ class GrantBuilder:
     def _find_node(
         self, give: NodeGive, chosen: RereadDevice, fact: FactReader, *, is_element: bool, is_optional: bool
     ) -> tuple[str, DeviceNode] | None:
-        """The host path as written and what stands there; none if it is optional and nothing does.
+        """Return the host path as written and its node, or None if an optional node does not exist.
 
-        `element`: it is one of the nodes that the hardware has now, of which there may be more than were listed.
+        is_element: the path is one element of a list. The list can have more elements than at the last look.
         """
         host_paths = give.path.write_paths(fact)
         if isinstance(host_paths, Absent):
@@ -242,9 +242,9 @@ class GrantBuilder:
         raise self.make_missing_node_error(chosen.device, f"{path}: {node.reason}")
 
     def _check_node(self, path: str, node: DeviceNode, device: Device, *, is_required: bool) -> None:
-        """What stands at the path has to be what was listed: a name may have gone to another device meanwhile.
+        """Raise GrantRefusedError if the path now leads to another node than in the list.
 
-        `known`: it was there when the device was listed, as it is required.
+        is_required: the node was in the list, because the entry requires it.
         """
         listed_node = next((other for other in device.nodes if other.path == node.path), None)
         if listed_node is None and is_required:
@@ -270,7 +270,7 @@ class GrantBuilder:
         self._record_path(f"mount {container}", "", in_spec=give.in_spec)
 
     def make_missing_node_error(self, device: Device, reason: str) -> GrantRefusedError:
-        """That a node is not there, or not the one that was listed."""
+        """Build the error for a node that is missing or differs from the listed node."""
         return self._make_missing_error(RefusalCause.NODE_MISSING, device, reason)
 
     def _make_missing_error(self, cause: RefusalCause, device: Device, reason: str) -> GrantRefusedError:

@@ -1,4 +1,4 @@
-"""The words of a text under `give`, of one device in one container."""
+"""The words of a template under `give`, for one device in one container."""
 
 from __future__ import annotations
 
@@ -10,17 +10,14 @@ from agent.core.grants.grant import RereadDevice, RereadMember
 from agent.core.language.template import FactReader, Template
 from agent.core.language.value import Absent, Scalar, Value
 
-_MEMBER_PREFIX = (
-    "each "  # how elements are counted under that are of every host device of a device; no word has a blank
-)
+_MEMBER_PREFIX = "each "  # prefix of element counts over all members of a group; no word contains a blank
 
 
 class GrantWords:
-    """The words of a text under `give`: those of the giving itself, then the device's own.
+    """The words of a template under `give`: the words of the grant, then the words of the device.
 
-    `{n}` is the same in all items of a device: the device's number in the container, or, in a text with
-    a list word, the number of the element, counted on over the devices. counted: how many elements each list word had
-    in the devices before this.
+    `{n}` is the number of the device in the container. In a template with a list word, `{n}` is the number of the
+    element, counted over all devices. element_counts: the number of elements of each list word in the earlier devices.
     """
 
     def __init__(
@@ -54,18 +51,18 @@ class GrantWords:
         }
 
     def __call__(self, word: str) -> Value | Absent:
-        """What a word says."""
+        """Return the value of a word, or the reason for no value."""
         if word in self._grant_facts:
             return self._grant_facts[word]
         absent = Absent("was not given" if word.startswith("given.") else "was not read")
         return self._facts.get(word, absent)
 
     def follow_relation(self, word: str) -> tuple[FactCopy, ...] | Absent:
-        """What is known of each thing that a word leads to, as far as a clause asks for it."""
+        """Return the facts of each device that a relation leads to, as far as a clause needs them."""
         return self._related_facts.get(word, Absent("was not read"))
 
     def list_elements(self, text: Template) -> Iterator[tuple[int, FactReader]]:
-        """The words for each element of the text's list word, with that element in its place; else themselves."""
+        """Yield the words for each element of the template's list word, or these words if it has no list word."""
         for slot in text.slots:
             value = self(slot.word)
             if isinstance(value, tuple) and value:
@@ -77,9 +74,9 @@ class GrantWords:
         yield self.number, self
 
     def list_members(self, *, per_member: bool) -> Iterator[tuple[GrantWords, bool]]:
-        """The words by each host device, if `each` gives its own and several are the device, and whether that matched.
+        """Yield the words of each host device of a group, with whether it matched the entry.
 
-        Else themselves.
+        Without `per_member` (`each`), or for a single host device, yield these words.
         """
         if not per_member or not self._members:
             yield self, True
@@ -90,7 +87,7 @@ class GrantWords:
             element_counts = _add_fact_counts(element_counts, member.facts, _MEMBER_PREFIX)
 
     def use_member(self, member: RereadMember, element_counts: Mapping[str, int]) -> GrantWords:
-        """These words, those of one of several host devices now."""
+        """Change these words to those of one member of a group, and return them."""
         self._facts, self._related_facts, self._element_counts, self._count_prefix = (
             member.facts,
             member.related_facts,
@@ -100,8 +97,9 @@ class GrantWords:
         return self
 
     def set_given_paths(self, name: str, paths: Sequence[tuple[int, str]], *, is_list: bool) -> None:
-        """Remember where a node came out: `given.NAME`, a list where several can. The first of a name that is given
-        is meant, of those that are given on a condition.
+        """Set `given.NAME` to the container path of a node, or to a list if there can be several.
+
+        If several conditional nodes have one name, the first one with a path counts.
         """
         word = f"given.{name}"
         earlier = self._grant_facts.get(word, ())
@@ -114,7 +112,7 @@ class GrantWords:
             self._grant_facts[word] = paths[0][1] if paths else Absent("nothing was given")
 
     def add_counts(self, element_counts: Mapping[str, int]) -> dict[str, int]:
-        """The count with this device's list words."""
+        """Return the counts with the list words of this device added."""
         counts = _add_fact_counts(element_counts, self._facts, "")
         for member in self._members:
             counts = _add_fact_counts(counts, member.facts, _MEMBER_PREFIX)
@@ -132,5 +130,5 @@ def _add_fact_counts(
 
 
 def overlay_words(fact: FactReader, values: Mapping[str, Scalar]) -> FactReader:
-    """The same, but for these words."""
+    """Return a reader that uses these values first, and then the other reader."""
     return lambda word: values[word] if word in values else fact(word)

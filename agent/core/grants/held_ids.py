@@ -1,12 +1,12 @@
-"""Holding: which ids a pod may have, judged from what was granted and what the kubelet's PodResources says.
+"""Held IDs: the IDs that a pod may use, from the grants and from PodResources of the kubelet.
 
-There is no word from the kubelet when a pod ends, and taking a held id out of a list makes
-current kubelets crash, so doubt counts as held: an id is free only when two answers of PodResources at least
-`SURE_SECONDS` apart, both later than its last grant by as much, do not name it. One answer is not enough, since a
-kubelet that has just started may not know all its pods yet.
+The kubelet does not report the end of a pod. Current kubelets crash if a held ID leaves a list. So an uncertain ID
+counts as held. It is free only after two answers of PodResources without it. These answers must be `SURE_SECONDS` apart,
+and later than the last grant by the same time. One answer is not enough, because a kubelet that has just started may not
+know all its pods.
 
 These two answers are the only proof of a release. While PodResources is away, an ID that was granted stays held and
-excludes others for good. What else may look like a proof:
+excludes others for good. These are no proof:
 - A second Allocate of the same ID: an app container gets the devices of its pod's init container again.
 - A reboot: the kubelet starts its pods again with the devices in its checkpoint.
 - A restart of the agent, or a device that is absent and comes back: the pod is not told, and runs on.

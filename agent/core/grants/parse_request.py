@@ -1,4 +1,4 @@
-"""What is requested: from ids of the kubelet's to devices and the shares of each."""
+"""Parse the IDs of an Allocate request: devices and the requested shares of each."""
 
 from __future__ import annotations
 
@@ -15,12 +15,16 @@ def parse_ids(
     healthy: bool = True,
     format_since: Callable[[str, str], str] = lambda *_: "",
 ) -> Mapping[Device, tuple[int, ...]]:
-    """The devices that ids mean with the shares asked of each, in list order; the order of `ids` makes no difference.
+    """Return the devices of the IDs with the requested shares, in list order. The order of `ids` does not matter.
 
-    since: says since when a device of a resource has the health it has, behind a blank; nothing if that is not known.
+    Args:
+        device_list: the list of the resource.
+        ids: the requested IDs.
+        healthy: only Healthy devices are allowed.
+        format_since: returns the start of the current health as text after a blank, or an empty string if unknown.
 
     Raises:
-        Refused: an id that is not listed, or, where only `healthy` ones may be asked for, that is not Healthy.
+        GrantRefusedError: an ID is not in the list, or its device is not Healthy.
     """
     shares: dict[Device, list[int]] = {}
     for id in ids:  # noqa: A001  the API's own word

@@ -1,4 +1,4 @@
-"""Preferring: which of the offered ids a container had better get. Never fails, never depends on input order."""
+"""Choose the preferred IDs for a container. Never fails, and does not depend on the input order."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def prefer(
     limit: Limit = NO_LIMIT,
     pool: ChoicePool = EMPTY_POOL,
 ) -> tuple[str, ...]:
-    """`size` ids, in list order: all that must be included, then what the rules prefer beside those, within the
-    limit. Where rules say nothing, the first in list order.
+    """Return `size` IDs in list order: all of `must_include`, then those that the rules prefer, within the limit.
 
-    Empty where that is impossible: too few offered, too many forced, something forced that is not offered.
+    If no rule decides, the first in list order win. The result is empty if this is impossible: too few IDs are
+    available, too many must be included, or one of them is not available.
     """
     offered_ids = set(available)
     forced_ids = set(must_include)
@@ -60,10 +60,11 @@ def prefer(
 
 
 class _OfferedDevice(NamedTuple):
-    """A device of which ids are offered: how many of them are forced, and the places of the others, in order.
+    """A device with available IDs.
 
-    number: of the device in the list; none if the list does not have it by now. alike: equal for those that no rule
-    tells apart.
+    number: its number in the list, or None if the list no longer contains it. free_positions: the list positions of its
+    other IDs, in order. forced_count: the number of its IDs that must be included. kind_number: equal for devices that
+    every rule treats alike.
     """
 
     number: int | None
@@ -73,7 +74,7 @@ class _OfferedDevice(NamedTuple):
 
 
 def _map_names(offered_ids: set[str], pool: ChoicePool) -> tuple[Sequence[str], Mapping[str, int]]:
-    """All names with their places: those of the list, and behind them those that it does not have by now."""
+    """Return all IDs and their positions: first those of the list, then those that the list no longer contains."""
     if offered_ids <= pool.positions.keys():
         return pool.ids, pool.positions
     unlisted_names = sorted(
@@ -87,7 +88,7 @@ def _map_names(offered_ids: set[str], pool: ChoicePool) -> tuple[Sequence[str], 
 def _build_offered_devices(
     positions: Sequence[int], chosen: set[int], names: Sequence[str], pool: ChoicePool
 ) -> list[_OfferedDevice]:
-    """The devices that are offered, in list order; behind them those that the list does not have by now."""
+    """Return the available devices in list order, then those that the list no longer contains."""
     devices: list[_OfferedDevice] = []
     start, has_single_ids = 0, len(pool.ends) == len(pool.ids)
     while start < len(positions):
@@ -119,7 +120,7 @@ def _make_offered_device(
 def _choose_counts(
     devices: Sequence[_OfferedDevice], capacities: Sequence[int], missing_count: int, size: int, pool: ChoicePool
 ) -> Sequence[int]:
-    """How many ids to take of each device, besides those that are forced."""
+    """Return the number of IDs to take of each device, without those that must be included."""
     groups = [[n] for n in range(len(devices))] if is_exact(capacities, missing_count) else _group_by_kind(devices)
     kinds = []
     forced_counts: dict[int, int] = {}
@@ -159,7 +160,7 @@ def _choose_counts(
 
 
 def _group_by_kind(devices: Sequence[_OfferedDevice]) -> list[list[int]]:
-    """Those that no rule tells apart, in order of the first of each."""
+    """Return groups of devices that every rule treats alike, in the order of the first of each group."""
     groups: dict[int, list[int]] = {}
     for n, device in enumerate(devices):
         groups.setdefault(device.kind_number, []).append(n)

@@ -1,7 +1,7 @@
-"""Weights: what rules say of devices that are to be chosen from, as one number each and one for each two of them.
+"""Compute the costs of the preference rules: one number for each kind of device and one for each pair.
 
-Each rule is a level above all that follow it, so that the first decides and the next breaks ties. After the rules comes
-what `same` leaves open: of equal groups that with the most free devices.
+Each rule is a level above all later rules: the first rule decides, and the next one breaks ties. After all rules,
+`same` prefers the group with the most free devices.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from agent.core.entry.prefer import PreferRule, WordRule
 from agent.core.inventory.affinity import Affinity, LinkDistances, PciePath
 from agent.core.language.value import format_scalar, make_sort_key
 
-# How far from each other two functions are on PCI Express, as the known device plugins tell it apart.
+# The distance of two functions on PCI Express, in the steps that known device plugins use.
 SAME_BOARD, SAME_SWITCH, SAME_PORT, SAME_COMPLEX, SAME_NODE, FAR = 0, 10, 20, 30, 40, 50
 
-_LINKS_LIMIT = 6_000  # that are looked at for one row: a few milliseconds
+_LINKS_LIMIT = 6_000  # links that are read for one row: a few milliseconds
 
 
 class EqualDevices(NamedTuple):
@@ -40,7 +40,7 @@ class PreferenceCosts:
     """The costs of each kind alone and together with other kinds."""
 
     def __init__(self, rules: Sequence[PreferRule], kinds: Sequence[EqualDevices], size: int) -> None:
-        """`size`: how many are taken at most, for one level to stand above all sums of the next."""
+        """Build the levels. size: the largest choice; it keeps one level above all sums of the next."""
         levels = [level for level in _build_levels(rules, kinds) if level.has_effect]
         scale = 1
         self.own_costs = [0] * len(kinds)
@@ -67,7 +67,7 @@ class PreferenceCosts:
 
 
 class _Level:
-    """One rule. far: the most that two can cost, more than the least; 0 where it says nothing of two."""
+    """The costs of one rule. pair_spread: the highest pair cost minus the lowest. 0 if the rule ignores pairs."""
 
     def __init__(self, own_costs: Sequence[int], pair_spread: int = 0) -> None:
         least = min(own_costs, default=0)
@@ -77,22 +77,22 @@ class _Level:
 
     @property
     def has_effect(self) -> bool:
-        """Whether it tells any two ways apart."""
+        """Return whether the rule can decide between two choices."""
         return bool(self.spread or self.pair_spread)
 
     def add_pair_costs(self, kind_counts: Mapping[int, int], scale: int, row: list[int]) -> None:
-        """Add to each of a row what it costs beside so many of some kinds, so many times."""
+        """Add to each kind of the row its pair costs with these counts of kinds, times the scale."""
 
 
 class _KindKeys:
-    """What each kind is of; levels of one rule share them."""
+    """The key of each kind. The levels of one rule share it."""
 
     def __init__(self, keys: Sequence[object]) -> None:
         self.keys = keys
 
     @cached_property
     def kinds_by_key(self) -> Mapping[object, Sequence[int]]:
-        """The kinds by their keys."""
+        """Return the kinds of each key."""
         kinds: dict[object, list[int]] = {}
         for kind, key in enumerate(self.keys):
             kinds.setdefault(key, []).append(kind)
@@ -100,10 +100,10 @@ class _KindKeys:
 
 
 class _SameKeyLevel(_Level):
-    """Two of one key cost so much beside each other, and others nothing."""
+    """Pairs with equal keys have a fixed cost. Other pairs cost nothing."""
 
     def __init__(self, own_costs: Sequence[int], keys: _KindKeys, cost: int, *, has_several_keys: bool) -> None:
-        """`far`: whether there are several keys."""
+        """Build the level. has_several_keys: the keys differ, so pairs can differ."""
         super().__init__(own_costs, int(has_several_keys))
         self._keys, self._cost = keys, cost
 
@@ -119,7 +119,7 @@ class _SameKeyLevel(_Level):
 
 
 class _PcieLevel(_Level):
-    """How far two are from each other: by their nodes, and nearer if they are below one root complex."""
+    """The distance of a pair: by NUMA nodes, and shorter below one root complex."""
 
     def __init__(self, paths: Sequence[PciePath]) -> None:
         super().__init__([0] * len(paths), FAR if len(set(paths)) > 1 else 0)
@@ -129,7 +129,7 @@ class _PcieLevel(_Level):
 
     @cached_property
     def _adjacent_nodes(self) -> Mapping[tuple[int, ...], set[tuple[int, ...]]]:
-        """Which sets of nodes have one in common with which."""
+        """Return for each set of NUMA nodes the sets that share a node with it."""
         nodes_by_number: dict[int, set[tuple[int, ...]]] = {}
         for numa in set(self._numa):
             for node in numa:
@@ -160,7 +160,7 @@ class _PcieLevel(_Level):
 
 
 class _LinkLevel(_Level):
-    """How far the links lead; what no link leads to is farther than any."""
+    """The distance of a pair by its links. A pair without a link is farther than any link."""
 
     def __init__(self, ends: Sequence[LinkDistances]) -> None:
         linked_ends = [end for end in ends if end.distances]
@@ -172,13 +172,11 @@ class _LinkLevel(_Level):
 
     def add_pair_costs(self, kind_counts: Mapping[int, int], scale: int, row: list[int]) -> None:
         unlinked_distance = self._unlinked_distance
-        step = (
-            1 + len(kind_counts) * len(row) // _LINKS_LIMIT
-        )  # of very many beside very many one in so many stands for all
+        step = 1 + len(kind_counts) * len(row) // _LINKS_LIMIT  # of very many kinds, one in `step` represents all
         for kind, count in islice(kind_counts.items(), 0, None, step):
             name, distances = self._ends[kind].name, self._ends[kind].distances
             costs = [distances.get(other, unlinked_distance) for other in self._names]
-            if name is not None:  # a link that only the other side tells of leads here as well
+            if name is not None:  # a link that only the other side reports counts too
                 reverse_costs = [other.distances.get(name, unlinked_distance) for other in self._ends]
                 costs = list(map(min, costs, reverse_costs))
             factor = scale * count * step
@@ -258,12 +256,12 @@ def _build_levels(rules: Sequence[PreferRule], kinds: Sequence[EqualDevices]) ->
         for key, kind in zip(keys, kinds, strict=True):
             free_counts[key] = free_counts.get(key, 0) + kind.offered_count
         max_free, kind_keys = max(free_counts.values(), default=0), _KindKeys(keys)
-        has_several_keys = len(free_counts) > 1 and max_free > 1  # keys that nobody shares say nothing of two
+        has_several_keys = len(free_counts) > 1 and max_free > 1  # keys with one kind each do not affect pairs
         if rule.verb == "same":
             yield _SameKeyLevel(zero_costs, kind_keys, -1, has_several_keys=has_several_keys)
             last_levels.append(_Level([0 if affinity is None else -free_counts[affinity] for affinity in affinities]))
         elif rule.verb == "packed":
-            # Taking n of a key with f free costs f + (f-1) + …, as if each were chosen by what is free by then.
+            # Taking n devices of a key with f free costs f + (f-1) + …: each by the number that is free at its turn.
             own_costs = [
                 max_free + 1 if affinity is None else free_counts[key]
                 for key, affinity in zip(keys, affinities, strict=True)
