@@ -1,7 +1,7 @@
 """The tracker: it decides when to look at the host, and publishes the device lists that follow.
 
-A request only names paths that may have changed. The first request starts a look at once. Requests within the debounce time
-after a look share the next look.
+A request only names paths that may have changed. The first request starts a look at once. Requests within the
+debounce time after a look share the next look.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Held IDs: the IDs that a pod may use, from the grants and from PodResources of the kubelet.
 
 The kubelet does not report the end of a pod. Current kubelets crash if a held ID leaves a list. So an uncertain ID
-counts as held. It is free only after two answers of PodResources without it. These answers must be `SURE_SECONDS` apart,
-and later than the last grant by the same time. One answer is not enough, because a kubelet that has just started may not
-know all its pods.
+counts as held. It is free only after two answers of PodResources without it. These answers must be `SURE_SECONDS`
+apart, and later than the last grant by the same time. One answer is not enough, because a kubelet that has just
+started may not know all its pods.
 
 These two answers are the only proof of a release. While PodResources is away, an ID that was granted stays held and
 excludes others for good. These are no proof:
