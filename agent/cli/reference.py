@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
-from agent.config.language.key_meanings import MEANINGS
 from agent.config.language.key_table import PLACES
 from agent.config.schema import describe_value
 from agent.scanners import source_kinds
@@ -67,20 +66,19 @@ def build_keys_page() -> str:
         "they work together is told in the [configuration](configuration.md); `device-agent schema` gives the same to",
         "editors.",
     ]
-    for place, (place_title, keys) in PLACES.items():
-        if place in {"file", "class"}:
+    for name, place in PLACES.items():
+        if name in {"file", "class"}:
             continue
         title = (
             "An entry `[[resource]]`, or a class"
-            if place == "entry"
-            else f"{place_title[0].upper()}{place_title[1:]}: `{place}`"
+            if name == "entry"
+            else f"{place.title[0].upper()}{place.title[1:]}: `{name}`"
         )
         lines += ["", f"## {title}", "", _KEYS_HEADER, "| --- | --- | --- | --- |"]
-        for key in keys:
-            meaning = MEANINGS[place][key]
-            is_code = meaning.default.startswith(('"', "{", "[")) or meaning.default in {"1", "true", "false"}
-            code = f"`{meaning.default}`" if is_code else meaning.default
-            lines.append(f"| `{key}` | {describe_value(place, key)} | {code} | {meaning.text} |".replace("|  |", "| |"))
+        for key in place.keys.values():
+            is_code = key.default.startswith(('"', "{", "[")) or key.default in {"1", "true", "false"}
+            code = f"`{key.default}`" if is_code else key.default
+            lines.append(f"| `{key.name}` | {describe_value(key)} | {code} | {key.meaning} |".replace("|  |", "| |"))
     return "\n".join(lines) + "\n"
 
 

@@ -11,9 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from agent.config.language.durations import DURATION
-from agent.config.language.key_meanings import MEANINGS
-from agent.config.language.key_table import EITHER, OPERATORS, PLACES, SOURCE_KINDS, VERBS, WARNINGS
-from agent.config.language.section_shapes import Form, Shape, get_form
+from agent.config.language.key_table import EITHER, OPERATORS, PLACES, SOURCE_KINDS, VERBS, WARNINGS, Key, Shape
 from agent.config.language.value_checks import CHOICES, EVENTS, LOOKS, PREFER, RDMA
 
 Schema: TypeAlias = dict[str, Any]
@@ -121,9 +119,8 @@ def build_class_schema() -> Schema:
     }
 
 
-def describe_value(place: str, key: str) -> str:
+def describe_value(key: Key) -> str:
     """Return a short text about the value of a key."""
-    form = get_form(place, key)
     shape_texts = {
         Shape.CLAUSE: "a clause",
         Shape.CLAUSES: "named clauses",
@@ -132,14 +129,14 @@ def describe_value(place: str, key: str) -> str:
         Shape.OPEN: "a table",
         Shape.PAIRS: "word = word",
     }
-    texts = [shape_texts[form.shape]] if form.shape in shape_texts else []
-    if form.shape is Shape.TABLE and form.short:
-        texts.append(_TYPE_TEXTS.get(get_form(form.place, form.short).type, "text"))
-    if form.type in CHOICES:
-        texts.append(_format_codes(CHOICES[form.type]))
-    elif form.type:
-        texts.append(_TYPE_TEXTS.get(form.type, form.type))
-    texts += ["`true`"] if form.allows_true else []
+    texts = [shape_texts[key.shape]] if key.shape in shape_texts else []
+    if key.shape is Shape.TABLE and key.short:
+        texts.append(_TYPE_TEXTS.get(PLACES[key.inner_place].keys[key.short].type, "text"))
+    if key.type in CHOICES:
+        texts.append(_format_codes(CHOICES[key.type]))
+    elif key.type:
+        texts.append(_TYPE_TEXTS.get(key.type, key.type))
+    texts += ["`true`"] if key.allows_true else []
     return ", or ".join(texts)
 
 
@@ -153,62 +150,58 @@ def _build_definitions() -> Schema:
 
 def build_table(place: str) -> Schema:
     """Return the schema of a table with the keys of a place. Some tables need exactly one verb."""
-    keys = PLACES[place][1]
-    properties = {key: _build_key(place, key) for key in keys}
+    properties = {name: _build_key(key) for name, key in PLACES[place].keys.items()}
     schema: Schema = {"type": "object", "properties": properties, "additionalProperties": False}
     verbs = VERBS.get(place, ())
     if place in {"entry", "class"}:
         schema["not"] = {"required": ["name", "adds_to"]}
     elif place == "source":
-        schema["oneOf"] = [{"required": [form]} for form in keys if form != "every"]
+        schema["oneOf"] = [{"required": [form]} for form in properties if form != "every"]
     elif verbs and place not in {"replicas", "let", "join", "health"}:
         schema["not"] = {"required": [*verbs]}
     return schema
 
 
-def _build_key(place: str, key: str) -> Schema:
-    form = get_form(place, key)
-    meaning, default = MEANINGS[place][key]
-    shape = _build_shape(key, form)
-    return {"description": f"{meaning}{f'; default {default}' if default else ''}", **shape}
+def _build_key(key: Key) -> Schema:
+    default = f"; default {key.default}" if key.default else ""
+    return {"description": f"{key.meaning}{default}", **_build_shape(key)}
 
 
-def _build_shape(key: str, form: Form) -> Schema:
-    match form.shape:
+def _build_shape(key: Key) -> Schema:
+    forms: list[Schema] = []
+    match key.shape:
         case Shape.CLAUSE:
-            forms: list[Schema] = [{"$ref": "#/definitions/clause"}]
+            forms = [{"$ref": "#/definitions/clause"}]
         case Shape.CLAUSES:
             forms = [_build_named_table({"$ref": "#/definitions/clause"})]
         case Shape.TABLE:
-            forms = [{"$ref": f"#/definitions/{form.place}"}]
+            forms = [{"$ref": f"#/definitions/{key.inner_place}"}]
         case Shape.NAMED:
-            forms = [_build_named_table({"$ref": f"#/definitions/{form.place}"}, form)]
-        case Shape.OPEN if key == "accept":
+            forms = [_build_named_table({"$ref": f"#/definitions/{key.inner_place}"}, key)]
+        case Shape.OPEN if key.name == "accept":
             codes = dict.fromkeys(sorted(WARNINGS), _TEXT)
             forms = [{"type": "object", "properties": codes, "additionalProperties": False}]
         case Shape.OPEN:
             forms = [{"type": "object"}]
         case Shape.PAIRS:
             forms = [{"type": "object", "additionalProperties": _TEXT, "minProperties": 1}]
-        case _:
-            forms = [KINDS[form.type]]
-    if form.shape is Shape.TABLE and form.short:
-        forms.append(KINDS[get_form(form.place, form.short).type])
-    if form.type and form.shape is not Shape.VALUE:
-        forms.append(KINDS[form.type])
-    if form.allows_true:
+    if key.shape is Shape.TABLE and key.short:
+        forms.append(KINDS[PLACES[key.inner_place].keys[key.short].type])
+    if key.type:
+        forms.append(KINDS[key.type])
+    if key.allows_true:
         forms.append({"const": True})
-    if form.allows_false:
+    if key.allows_false:
         forms.append({"const": False})
     return forms[0] if len(forms) == 1 else {"anyOf": forms}
 
 
-def _build_named_table(item_schema: Schema, form: Form | None = None) -> Schema:
+def _build_named_table(item_schema: Schema, key: Key | None = None) -> Schema:
     """Return the schema of a table with names that the user chooses. `false` removes an item."""
     forms = [item_schema, {"const": False}]
-    if form is not None:
-        shorts = dict.fromkeys(short for short in (form.short, form.short_list) if short)
-        forms += [KINDS[get_form(form.place, short).type] for short in shorts]
+    if key is not None:
+        inner_keys = PLACES[key.inner_place].keys
+        forms += [KINDS[inner_keys[short].type] for short in (key.short, key.short_list) if short]
     return {"type": "object", "patternProperties": {_NAME: {"anyOf": forms}}, "additionalProperties": False}
 
 

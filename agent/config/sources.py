@@ -24,7 +24,7 @@ _UNSTABLE_NAME = re.compile(
 _SUBSYSTEM = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]*")
 MIN_INTERVAL = 0.1  # seconds
 
-_FORMS = [key for key in PLACES["source"][1] if key != "every"]
+_FORMS = [key for key in PLACES["source"].keys if key != "every"]
 
 
 def compile_source(leaf: Leaf, scope: Scope) -> Source | None:
@@ -115,7 +115,7 @@ def _compile_kind(spot: FilePosition, value: object, scope: Scope) -> Source | N
         return None
     if value in SOURCE_KINDS:
         return Source(value)
-    if value in PLACES["source"][1] and value != "every":
+    if value in _FORMS:
         scope.report(
             spot.make_error("type", f"{value} needs to be told where", f"write {{ {value} = … }}", mark="text")
         )

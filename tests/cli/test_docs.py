@@ -142,11 +142,11 @@ def shown(value):
 
 def test_the_configuration_page_has_every_key_operator_and_source_kind():
     page = text_of("docs/configuration.md")
-    for place, (_, keys) in PLACES.items():
-        for key in keys:
-            if place == "file" or (place == "source" and key == "kind"):
+    for name, place in PLACES.items():
+        for key in place.keys:
+            if name == "file" or (name == "source" and key == "kind"):
                 continue
-            assert f"`{key}`" in page or f"{{ {key} = " in page or f"`give.{key}`" in page, (place, key)
+            assert f"`{key}`" in page or f"{{ {key} = " in page or f"`give.{key}`" in page, (name, key)
     for operator in OPERATORS:
         assert f"{{ {operator} = " in page, operator
     assert f"`{EITHER} = " in page
@@ -246,5 +246,5 @@ def test_every_key_stands_in_an_example():
     texts = [text for name in PAGES for kind, text in blocks(name) if kind == "toml"]
     texts += [file.read_text("utf-8") for file in Path(SHIPPED).glob("*.toml")]
     written = {key for text in texts for key in keys_of(tomllib.loads(text))}
-    keys = {key for _, place_keys in PLACES.values() for key in place_keys}
+    keys = {key for place in PLACES.values() for key in place.keys}
     assert keys - written == set()

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from agent.config.language.key_table import PLACES, VERBS
-from agent.config.language.section_shapes import FORMS
 from agent.config.merge.class_library import ClassLibrary, Folder
 from agent.config.merge.config_tree import Branch, Leaf, Node, RemovedValue
 from agent.config.toml.document import parse
@@ -343,9 +342,11 @@ def test_one_mistake(tmp_path, text, column, code, message, write):
 
 
 def test_the_tables_speak_of_the_same_language():
-    assert not [(place, key) for place, forms in FORMS.items() for key in forms if key not in PLACES[place][1]]
-    assert not [(place, verb) for place, verbs in VERBS.items() for verb in verbs if verb not in PLACES[place][1]]
-    inner = {form.place for forms in FORMS.values() for form in forms.values() if form.place}
+    assert not [(place, verb) for place, verbs in VERBS.items() for verb in verbs if verb not in PLACES[place].keys]
+    keys = [key for place in PLACES.values() for key in place.keys.values()]
+    shorts = [(key.inner_place, short) for key in keys for short in (key.short, key.short_list) if short]
+    assert not [(place, short) for place, short in shorts if short not in PLACES[place].keys]
+    inner = {key.inner_place for key in keys if key.inner_place}
     assert inner <= PLACES.keys()
     # Whatever has keys of its own is reached from an entry.
     assert PLACES.keys() - inner == {"file", "entry", "class", "source"}

@@ -13,7 +13,6 @@ from agent.config.describe.descriptions import convert_to_json as reading_as_jso
 from agent.config.describe.descriptions import describe_config
 from agent.config.describe.text_layout import render_description as read
 from agent.config.language.key_table import OPERATORS, PLACES
-from agent.config.language.section_shapes import get_form
 from agent.config.load import SHIPPED, Configuration, load_with_entries
 from agent.config.toml.finding import build_json, render
 
@@ -75,7 +74,7 @@ def test_mutated_files(entry, device_class):
     loaded({"resources.d/a.toml": entry.encode(), "classes/node.toml": device_class.encode()})
 
 
-KEYS = {key for _, keys in PLACES.values() for key in keys}
+KEYS = {key for place in PLACES.values() for key in place.keys}
 WORDS = sorted(KEYS | set(OPERATORS) | {"driver", "pf", "x", "./a", "/sys/a"})
 SCALARS = st.one_of(
     st.sampled_from(
@@ -107,20 +106,20 @@ def toml(value: object) -> str:
 
 def named(place: str) -> st.SearchStrategy[object]:
     """Named things with the keys of their place, holding anything."""
-    inner = st.fixed_dictionaries({}, optional=dict.fromkeys(PLACES[place][1], VALUES)) | VALUES
+    inner = st.fixed_dictionaries({}, optional=dict.fromkeys(PLACES[place].keys, VALUES)) | VALUES
     return st.dictionaries(st.sampled_from(["a", "A_b", "x-y", "1", ""]), inner, max_size=2)
 
 
 def form(place: str, key: str) -> st.SearchStrategy[object]:
     """What a section may look like, holding anything."""
-    inner = get_form(place, key).place
+    inner = PLACES[place].keys[key].inner_place
     if not inner:
         return VALUES
-    return named(inner) | st.fixed_dictionaries({}, optional=dict.fromkeys(PLACES[inner][1], VALUES)) | VALUES
+    return named(inner) | st.fixed_dictionaries({}, optional=dict.fromkeys(PLACES[inner].keys, VALUES)) | VALUES
 
 
-GIVE = st.fixed_dictionaries({}, optional={key: form("give", key) for key in PLACES["give"][1]})
-OPTIONAL = {key: form("entry", key) for key in PLACES["entry"][1]} | {
+GIVE = st.fixed_dictionaries({}, optional={key: form("give", key) for key in PLACES["give"].keys})
+OPTIONAL = {key: form("entry", key) for key in PLACES["entry"].keys} | {
     "give": GIVE | VALUES,
     "source": st.sampled_from(["pci", {"node": "/dev/x"}, {"node": ["/dev/x*", "/dev/y"]}, {"subsystem": "tty"}])
     | VALUES,

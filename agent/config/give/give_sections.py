@@ -84,7 +84,7 @@ def make_sections(give: Branch | None, scope: Scope) -> tuple[GiveSection, ...]:
 def has_unread_key(member: Branch, place: str) -> bool:
     """Return whether a table has an unknown key. That key has a finding already, and it may be the missing one."""
     data = member.spot.data
-    return isinstance(data, dict) and any(key not in PLACES[place][1] for key in data)
+    return isinstance(data, dict) and any(key not in PLACES[place].keys for key in data)
 
 
 class _OptionFacts:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from agent.config.language import value_checks
-from agent.config.language.key_table import KEEPS_OUT, PLACES, VERBS, find_unknown_key, find_verbs
-from agent.config.language.section_shapes import Form, Shape, get_form
+from agent.config.language.key_table import KEEPS_OUT, PLACES, VERBS, Key, Shape, find_unknown_key, find_verbs
 from agent.config.merge import clause_lines
 from agent.config.merge.config_tree import Branch, Leaf, Node, RemovedValue
 from agent.config.toml.file_position import FilePosition
@@ -37,7 +36,7 @@ class Expansion(MutableStruct):
         for key, value in table.items():
             key_spot = spot.get_child(key)
             finding = find_unknown_key(key_spot, place)
-            node = None if finding else self._expand_member(key_spot, key, value, get_form(place, key))
+            node = None if finding else self._expand_member(key_spot, PLACES[place].keys[key], value)
             if finding is not None:
                 self.findings.append(finding)
                 self.has_all_keys &= place not in {"entry", "class", "give"}
@@ -47,7 +46,7 @@ class Expansion(MutableStruct):
                 members[key] = node
         verbs = [key for key in members if key in find_verbs(place, members)]
         if len(verbs) > 1:
-            message = f"{PLACES[place][0]} has one of {', '.join(VERBS[place])}, and this has {' and '.join(verbs)}"
+            message = f"{PLACES[place].title} has one of {', '.join(VERBS[place])}, and this has {' and '.join(verbs)}"
             self.findings.append(spot.get_child(verbs[1]).make_error("type", message, "leave one out", mark="key"))
             members = {key: node for key, node in members.items() if key not in verbs[1:]}
         return Branch(members, spot, place)
@@ -57,77 +56,79 @@ class Expansion(MutableStruct):
         self.has_all_keys &= key == "accept"
         self.has_all_words &= place not in {"entry", "class"} or key == "accept"
 
-    def _expand_member(self, spot: FilePosition, key: str, value: object, form: Form) -> Node | None:
-        if value is False and form.allows_false:
+    def _expand_member(self, spot: FilePosition, key: Key, value: object) -> Node | None:
+        if value is False and key.allows_false:
             return RemovedValue(spot)
-        match form.shape:
-            case Shape.VALUE:
-                return self._check_value(spot, key, value, form)
-            case _ if form.type and not isinstance(value, dict):
-                return self._check_value(spot, key, value, form)
+        match key.shape:
+            case Shape.VALUE | Shape.LATE:
+                return self._check_value(spot, key, value)
+            case _ if key.type and not isinstance(value, dict):
+                return self._check_value(spot, key, value)
             case Shape.CLAUSES:
-                write = _HINTS.get(key, f"each has a name: {key}.NAME = {{ … }}")
-                return clause_lines.flatten_clauses(spot, value, write, self.findings, keeps_out=key in KEEPS_OUT)
-            case Shape.TABLE if not isinstance(value, dict) and (form.short or form.allows_true):
-                return self._expand_short_form(spot, value, form)
+                write = _HINTS.get(key.name, f"each has a name: {key.name}.NAME = {{ … }}")
+                return clause_lines.flatten_clauses(spot, value, write, self.findings, keeps_out=key.name in KEEPS_OUT)
+            case Shape.TABLE if not isinstance(value, dict) and (key.short or key.allows_true):
+                return self._expand_short_form(spot, value, key)
         if not isinstance(value, dict):
-            write = _HINTS.get(key, "")
-            if form.shape is Shape.NAMED:
-                write = f"each has a name: {form.place if form.place.startswith('give.') else key}.NAME = …"
+            write = _HINTS.get(key.name, "")
+            if key.shape is Shape.NAMED:
+                title = key.inner_place if key.inner_place.startswith("give.") else key.name
+                write = f"each has a name: {title}.NAME = …"
             self.findings.append(clause_lines.make_no_table_error(spot, write))
             return None
-        match form.shape:
+        match key.shape:
             case Shape.CLAUSE:
-                return clause_lines.flatten_clause(spot, value, self.findings, keeps_out=key in KEEPS_OUT)
+                return clause_lines.flatten_clause(spot, value, self.findings, keeps_out=key.name in KEEPS_OUT)
             case Shape.NAMED:
-                return self._expand_named(spot, value, form)
+                return self._expand_named(spot, value, key)
             case Shape.OPEN:
                 return _expand_open_table(spot, value)
             case Shape.PAIRS:
                 return Leaf(clause_lines.flatten_pairs(spot, value, self.findings), spot)
-        return self.expand_table(spot, value, form.place)
+        return self.expand_table(spot, value, key.inner_place)
 
-    def _check_value(self, spot: FilePosition, key: str, value: object, form: Form) -> Leaf | None:
-        if form.type == "source":
+    def _check_value(self, spot: FilePosition, key: Key, value: object) -> Leaf | None:
+        if key.type == "source":
             return Leaf({"kind": value} if isinstance(value, str) else value, spot)
-        is_checked_here = form.type and not form.is_checked_later
-        fault = value_checks.find_value_fault(form.type, key, value, spot.source_text) if is_checked_here else None
+        if key.shape is Shape.LATE:
+            return Leaf(value, spot)
+        fault = value_checks.find_value_fault(key.type, key.name, value, spot.source_text)
         if fault is None:
             return Leaf(value, spot)
         self.findings.append(spot.make_error("type", *fault))
         return None
 
-    def _expand_short_form(self, spot: FilePosition, value: object, form: Form) -> Branch | None:
+    def _expand_short_form(self, spot: FilePosition, value: object, key: Key) -> Branch | None:
         """Return the table of a short form, or None with a finding."""
-        if form.allows_true and value is True:
-            return Branch({}, spot, form.place)
-        key = form.short_list if form.short_list and isinstance(value, list) else form.short
-        if not key or (form.allows_true and not isinstance(value, str)):
+        if key.allows_true and value is True:
+            return Branch({}, spot, key.inner_place)
+        short = key.short_list if key.short_list and isinstance(value, list) else key.short
+        if not short or (key.allows_true and not isinstance(value, str)):
             name = spot.path[-1]
-            write = f"write {name} = true" if form.allows_true else ""
+            write = f"write {name} = true" if key.allows_true else ""
             self.findings.append(spot.make_error("type", f"{name} is a table, or true", write))
             return None
-        leaf = self._check_value(spot, key, value, get_form(form.place, key))
-        return None if leaf is None else Branch({key: leaf}, spot, form.place)
+        leaf = self._check_value(spot, PLACES[key.inner_place].keys[short], value)
+        return None if leaf is None else Branch({short: leaf}, spot, key.inner_place)
 
-    def _expand_named(self, spot: FilePosition, table: Mapping[str, object], form: Form) -> Branch:
+    def _expand_named(self, spot: FilePosition, table: Mapping[str, object], key: Key) -> Branch:
         """Return a table of named tables. `false` removes one, except in a place where `false` is a value."""
         members: dict[str, Node] = {}
         for name, member in clause_lines.list_named_members(spot, table, self.findings):
             member_spot = spot.get_child(name)
             node: Node | None
-            if member is False and form.place != "options":
+            if member is False and key.inner_place != "options":
                 node = RemovedValue(member_spot)
             elif isinstance(member, dict):
-                node = self.expand_table(member_spot, member, form.place)
-            elif form.short:
-                node = self._expand_short_form(member_spot, member, form)
+                node = self.expand_table(member_spot, member, key.inner_place)
+            elif key.short:
+                node = self._expand_short_form(member_spot, member, key)
             else:
                 self.findings.append(clause_lines.make_no_table_error(member_spot))
                 node = None
             if node is not None:
                 members[name] = node
-            elif form.place == "let":
+            elif key.inner_place == "let":
                 self.has_all_words = False
         return Branch(members, spot)
 
