@@ -341,6 +341,26 @@ def test_one_mistake(tmp_path, text, column, code, message, write):
         assert finding.write == write
 
 
+OTHER_PLACES = {
+    "by": "let.NAME",
+    "count": "replicas",
+    "dir": "source",
+    "else": "let.NAME",
+    "key": "give.env.NAME",
+    "probe": "let.NAME",
+    "run": "health.NAME",
+    "source": "join.NAME",
+    "timeout": "health.NAME",
+    "when": "give.nodes.NAME",
+}
+
+
+@pytest.mark.parametrize(("key", "place"), OTHER_PLACES.items())
+def test_a_key_of_several_other_places_is_of_the_first_in_the_table(tmp_path, key, place):
+    _, (finding,) = said(f"limit.{key} = 1", tmp_path)
+    assert finding.write == f"nearest: {key}, of {place}"
+
+
 def test_the_tables_speak_of_the_same_language():
     assert not [(place, verb) for place, verbs in VERBS.items() for verb in verbs if verb not in PLACES[place].keys]
     keys = [key for place in PLACES.values() for key in place.keys.values()]

@@ -490,7 +490,7 @@ def _suggest_key(key: str, keys: Iterable[str]) -> str:
     if place_hint := make_hint(key, keys):
         return place_hint
     places_by_key: dict[str, str] = {}
-    for place in sorted(PLACES.keys() - {"file", "entry", "class"}, key=lambda place: place not in _USUAL_PLACES):
+    for place in (place for place in (*_USUAL_PLACES, *PLACES) if place not in {"file", "entry", "class"}):
         for name in PLACES[place].keys:
             places_by_key.setdefault(name, place)
     nearest_key = find_nearest(key, places_by_key)
