@@ -91,7 +91,7 @@ async def test_a_remembered_name_is_registered_before_the_host_is_looked_at(rig,
         await looking.wait()
         await take(self, touched)
 
-    monkeypatch.setattr(wiring.Tracker, "_look", slow)
+    monkeypatch.setattr(wiring.Tracker, "_run_look", slow)
     async with rig.agent() as agent:
         await rig.until(lambda: rig.kubelet.unhealthy(M1) == {ONE} and rig.kubelet.unhealthy(FOO) == {"foo0"})
         assert not agent.status.ready_sent.is_set()
