@@ -36,13 +36,13 @@ def compile_map(name: str, source: CompiledWord, branch: Branch, kind: ValueType
             is_complete = False
             continue
         value = parse_constant(node.spot, node.value, kind, scope)
-        glob = _compile_key(node.spot, key, key_type, scope)
-        if value is None or glob is None:
+        compiled_key = _compile_key(node.spot, key, key_type, scope)
+        if value is None or compiled_key is None:
             is_complete = False
-        elif isinstance(glob, str):
-            exact[glob] = value
+        elif isinstance(compiled_key, str):
+            exact[compiled_key] = value
         else:
-            patterns[key] = glob, value
+            patterns[key] = compiled_key, value
     default_leaf, absent_leaf = branch.get_leaf("else"), branch.get_leaf("if_absent")
     default = parse_constant(default_leaf.spot, default_leaf.value, kind, scope) if default_leaf else None
     absent_value = parse_constant(absent_leaf.spot, absent_leaf.value, kind, scope) if absent_leaf else None
@@ -63,6 +63,18 @@ def _compile_key(spot: FilePosition, key: str, kind: ValueType, scope: Scope) ->
         except glob.PatternError as error:
             scope.report(spot.make_error("glob", error.message, error.write, mark="key"))
             return None
+    operand = compile_exact_key(spot, key, kind, scope)
+    if operand is None:
+        return None
+    if kind is ValueType.CLASS and len(operand) < len("010203"):
+        return glob.parse(f"{operand}*")
+    if kind is ValueType.PCI and "." not in operand:
+        return glob.parse(f"{operand}.*")
+    return operand
+
+
+def compile_exact_key(spot: FilePosition, key: str, kind: ValueType, scope: Scope) -> str | None:
+    """Return a key of a map in canonical form, or None. Faults are reported."""
     if kind in {ValueType.INT, ValueType.BOOL}:
         value = parse_kernel_text(kind, key)
         if isinstance(value, (int, bool)):
@@ -74,12 +86,7 @@ def _compile_key(spot: FilePosition, key: str, kind: ValueType, scope: Scope) ->
         )
         return None
     try:
-        operand = str(parse_operand(kind, key))
+        return canonicalize(kind, parse_operand(kind, key))
     except OperandError as error:
         scope.report(spot.make_error("type", error.message, error.write, mark="key"))
         return None
-    if kind is ValueType.CLASS and len(operand) < len("010203"):
-        return glob.parse(f"{operand}*")
-    if kind is ValueType.PCI and "." not in operand:
-        return glob.parse(f"{operand}.*")
-    return canonicalize(kind, operand)

@@ -10,12 +10,12 @@ from agent.config.scope import ANYTHING, Scope, WordSignature
 from agent.config.toml.file_position import FilePosition
 from agent.config.words.entry_derived_words import EntryDerivedWords
 from agent.config.words.join_compiler import compile_equal_words
+from agent.config.words.let_map import compile_exact_key
 from agent.config.words.word_path import compile_path
-from agent.core.entry.derived_words import canonicalize
 from agent.core.entry.joins import DerivedWord
 from agent.core.entry.prefer import PCIE, Cost, DistanceRule, Links, PreferRule, Scores, WordRule
 from agent.core.entry.resource_spec import Source
-from agent.core.language.value import OperandError, ValueType, parse_kernel_text, parse_operand
+from agent.core.language.value import ValueType
 from agent.core.struct import replace
 
 _END, _SCORE = "end", "score"  # words of a line of a file
@@ -169,7 +169,7 @@ def _compile_cost(name: str, branch: Branch, scope: Scope, *, lines: bool = Fals
         spot = keys.spot.get_child(key) if keys else word_leaf.spot
         if not isinstance(node, Leaf) or not isinstance(node.value, int) or isinstance(node.value, bool):
             scope.report(spot.make_error("type", "a cost is a whole number", "write it without quotes"))
-        elif signature is not None and (written := _compile_key(spot, key, signature.kind, scope)) is not None:
+        elif signature is not None and (written := compile_exact_key(spot, key, signature.kind, scope)) is not None:
             exact[written] = node.value
     if signature is None:
         return None
@@ -198,22 +198,3 @@ def _compile_cost_word(word_leaf: Leaf, scope: Scope, *, lines: bool) -> WordSig
         )
         return None
     return signature
-
-
-def _compile_key(spot: FilePosition, key: str, kind: ValueType, scope: Scope) -> str | None:
-    """Return a key of the map in canonical form, or None. Faults are reported."""
-    if kind in {ValueType.INT, ValueType.BOOL}:
-        value = parse_kernel_text(kind, key)
-        if isinstance(value, (int, bool)):
-            return canonicalize(kind, value)
-        scope.report(
-            spot.make_error(
-                "type", f"the word is {kind.value}, and this key is none", 'write for example "1"', mark="key"
-            )
-        )
-        return None
-    try:
-        return canonicalize(kind, parse_operand(kind, key))
-    except OperandError as error:
-        scope.report(spot.make_error("type", error.message, error.write, mark="key"))
-        return None
