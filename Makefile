@@ -13,10 +13,10 @@ help:
 	@echo "make proto   generate agent/kubelet/messages from protos/"
 	@echo "make docs    the pages that are printed from tables"
 	@echo "make bench   the measurements; one of them with ONLY=name"
-	@echo "make install on this node, as root: PREFIX, BINDIR, DESTDIR; make uninstall takes it away"
+	@echo "make install on this node, as root: PREFIX, BINDIR, DESTDIR; with LAB=1 also the lab; make uninstall takes it away"
 	@echo "make clean   remove what was made here"
 
-.venv/.ready: pyproject.toml requirements/constraints.txt requirements/venv
+.venv/.ready: pyproject.toml lab/pyproject.toml requirements/constraints.txt requirements/venv
 	@requirements/venv
 
 demo: .venv/.ready
@@ -74,9 +74,10 @@ install:
 	$(PYTHON) -m venv "$(DESTDIR)$(PREFIX)"
 	PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_CONSTRAINT=requirements/constraints.txt \
 	PIP_BUILD_CONSTRAINT=requirements/constraints.txt \
-		"$(DESTDIR)$(PREFIX)/bin/python" -m pip install --quiet --upgrade .
+		"$(DESTDIR)$(PREFIX)/bin/python" -m pip install --quiet --upgrade . $(if $(LAB),./lab)
+	$(if $(LAB),,"$(DESTDIR)$(PREFIX)/bin/python" -m pip uninstall --quiet --yes device-agent-lab)
 	@if [ -n "$(DESTDIR)" ]; then \
-		sed -i "1s|^#!$(DESTDIR)|#!|" "$(DESTDIR)$(PREFIX)/bin/device-agent" "$(DESTDIR)$(PREFIX)/bin/fake-kubelet"; fi
+		sed -i "1s|^#!$(DESTDIR)|#!|" "$(DESTDIR)$(PREFIX)/bin/device-agent" $(if $(LAB),"$(DESTDIR)$(PREFIX)/bin/fake-kubelet"); fi
 	install -d "$(DESTDIR)$(BINDIR)" "$(ETC)/resources.d" "$(ETC)/classes" "$(DOC)/classes"
 	ln -sf "$(PREFIX)/bin/device-agent" "$(DESTDIR)$(BINDIR)/device-agent"
 	install -Dm644 systemd/device-agent.service "$(UNIT)"

@@ -62,7 +62,8 @@ def main(prefixes: tuple[str, ...]) -> int:
     allowed = {} if prefixes else tomllib.loads((ROOT / "lint" / "allowed.toml").read_text())
     modules = {
         str(path.relative_to(ROOT)): ast.parse(path.read_text())
-        for path in sorted((ROOT / "agent").rglob("*.py"))
+        for package in ("agent", "lab")
+        for path in sorted((ROOT / package).rglob("*.py"))
         if "messages" not in path.parts
     }
     pages = {

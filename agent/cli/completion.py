@@ -132,6 +132,8 @@ def run(arguments: argparse.Namespace) -> int:
 def _describe_commands() -> Mapping[str, _Command]:
     commands = {}
     for name, (_, about) in main.COMMANDS.items():
+        if not main.is_installed(name):
+            continue
         parser = main.build_parser(name)
         flags: dict[str, str] = {}
         words: list[str] = []
@@ -145,12 +147,12 @@ def _describe_commands() -> Mapping[str, _Command]:
 
 
 def _format_bash() -> str:
-    cases = []
-    for name, command in _describe_commands().items():
+    cases, commands = [], _describe_commands()
+    for name, command in commands.items():
         flags, words, kinds = map(" ".join, (command.flags, command.words, _NAMES.get(name, ())))
         cases.append(f'        {name}) flags="{flags}"; fixed="{words}"; kinds="{kinds}" ;;')
     common = " ".join(main.build_parser("version")._option_string_actions)  # noqa: SLF001  as above
-    script = _BASH.replace("@CASES@", "\n".join(cases)).replace("@COMMANDS@", " ".join((*main.COMMANDS, "help")))
+    script = _BASH.replace("@CASES@", "\n".join(cases)).replace("@COMMANDS@", " ".join((*commands, "help")))
     script = script.replace("@COMMON@", common).replace("@OUTPUTS@", " ".join(main.OUTPUTS))
     return script.replace("@CONFIG@", main.CONFIG)
 

@@ -49,8 +49,15 @@ COMMANDS = {
     "completion": ("Try", "the completion of a shell, to be sourced: bash, zsh, fish"),
     "version": ("Try", "which device-agent this is"),
 }
-MODULES = {"import": "importing", "class": "device_class"}  # where a command's name cannot be a module's
-OPENING = """Serves this node's hardware to Kubernetes pods, from TOML.   Try it without a cluster: device-agent lab"""
+MODULES = {  # of the commands whose name is not their module's name
+    "import": "agent.cli.importing",
+    "class": "agent.cli.device_class",
+    "lab": "device_agent_lab.command",  # a distribution of its own, which most nodes do not have
+}
+OPENING = "Serves this node's hardware to Kubernetes pods, from TOML."
+OPENING_OF_LAB = "   Try it without a cluster: device-agent lab"
+LAB_MISSING = """\
+device-agent lab: the lab is not installed on this node; in a clone of device-agent run: make install LAB=1"""
 CLOSING = """Exit   0  done, all is well       1  answered, and it is not good: errors, a step that failed
        2  wrong command line      3  no agent is running       4  no such device or name, or several
        5  no permission
@@ -89,6 +96,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         nearest_name = find_nearest(name, COMMANDS)
         hint = f"nearest: {nearest_name}" if nearest_name else "device-agent help lists them"
         print(f"device-agent: {name!r}: no such command; {hint}", file=sys.stderr)
+        return WRONG_COMMAND_LINE
+    if not is_installed(name):
+        print(LAB_MISSING, file=sys.stderr)
         return WRONG_COMMAND_LINE
     if name == "run":  # a reload that is asked for before it can be done must not kill
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -136,6 +146,15 @@ def _discard_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def is_installed(name: str) -> bool:
+    """Return whether a command is installed. A node can do without the lab."""
+    if name != "lab":
+        return True
+    from importlib.util import find_spec
+
+    return find_spec(MODULES[name].partition(".")[0]) is not None
+
+
 def build_parser(name: str) -> argparse.ArgumentParser:
     """Return the argument parser of a command."""
     module = _import_command(name)
@@ -174,7 +193,7 @@ def _list_outputs(module: ModuleType) -> tuple[str, ...]:
 
 
 def _import_command(name: str) -> ModuleType:
-    return importlib.import_module(f"agent.cli.{MODULES.get(name, name)}")
+    return importlib.import_module(MODULES.get(name, f"agent.cli.{name}"))
 
 
 def _run_command(command: ModuleType, arguments: argparse.Namespace) -> int:
@@ -257,9 +276,11 @@ _DEFAULTS = {
 
 def format_usage() -> str:
     """Return the text that `device-agent` without a command prints."""
-    lines = [OPENING]
+    lines = [OPENING + OPENING_OF_LAB * is_installed("lab")]
     group = ""
     for name, (command_group, about) in COMMANDS.items():
+        if not is_installed(name):
+            continue
         lines.append(f"{command_group if command_group != group else '':10} {name:10} {about}")
         group = command_group
     return "\n".join([*lines, CLOSING])

@@ -14,10 +14,10 @@ from agent.config.load import load
 from agent.core.registration_phase import Phase
 from agent.host.root import Root
 from agent.kubelet.messages import v1beta1
-from agent.kubelet.simulated.events import KubeletEvent
-from agent.kubelet.simulated.kubelet import Kubelet
-from agent.kubelet.simulated.limits import Limits
-from agent.kubelet.simulated.plugin_client import Peer
+from device_agent_lab.simulated.events import KubeletEvent
+from device_agent_lab.simulated.kubelet import Kubelet
+from device_agent_lab.simulated.limits import Limits
+from device_agent_lab.simulated.plugin_client import Peer
 from tests.tree import Tree
 
 FOO, BAR = "example.com/foo", "example.com/bar"

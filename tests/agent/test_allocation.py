@@ -10,7 +10,7 @@ from agent.allocation import allocation
 from agent.core.grants.grant import GrantRefusedError
 from agent.core.inventory.device import Health
 from agent.kubelet.messages import v1beta1
-from agent.kubelet.simulated.errors import PodRefused
+from device_agent_lab.simulated.errors import PodRefused
 from tests.agent.rig import BAR, FOO, entry, minor_of, unseen
 
 GIVE = """

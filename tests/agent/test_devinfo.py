@@ -12,7 +12,7 @@ from agent.core.entry.devinfo import DevInfo
 from agent.core.grants import held_ids
 from agent.host.daemon_thread import run_in_thread
 from agent.host.devinfo_directory import DevInfoDirectory
-from agent.kubelet.simulated.errors import PodRefused
+from device_agent_lab.simulated.errors import PodRefused
 from tests.agent.rig import FOO, entry
 
 DIRECTORY = "/var/run/k8s.cni.cncf.io/devinfo/dp"

@@ -11,7 +11,7 @@ from agent.allocation.devices_in_use import DevicesInUse
 from agent.core.grants import held_ids
 from agent.core.grants.grant import GrantRefusedError
 from agent.core.health.drain_overlay import Drain, DrainSet
-from agent.kubelet.simulated.errors import PodRefused
+from device_agent_lab.simulated.errors import PodRefused
 from tests.agent.process import running
 from tests.agent.rig import BAR, FOO, entry
 from tests.agent.test_vfio import ALONE, DISK, FIRST, NIC, SECOND, SSD, install

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from agent.kubelet.simulated.errors import PodRefused
+from device_agent_lab.simulated.errors import PodRefused
 from tests.agent.rig import FOO, entry, unseen
 
 ETC = "/opt/cdi/etc"

@@ -13,10 +13,10 @@ from agent.core.grants import held_ids
 from agent.core.registration_phase import Phase
 from agent.kubelet.endpoint import Endpoint
 from agent.kubelet.pod_resources import PodResourcesUnavailable
-from agent.kubelet.simulated.errors import PodRefused
-from agent.kubelet.simulated.limits import Limits
 from agent.status.agent_status import Status
 from agent.tracker import look_thread
+from device_agent_lab.simulated.errors import PodRefused
+from device_agent_lab.simulated.limits import Limits
 from tests.agent.rig import BAR, FOO, entry, phases
 from tests.core.building import no_kubelet
 

@@ -7,8 +7,8 @@ import pytest
 
 from agent.core.grants import held_ids
 from agent.core.inventory.dirty_set import DirtySet
-from agent.kubelet.simulated.errors import PodRefused
 from agent.scanners import source_kinds
+from device_agent_lab.simulated.errors import PodRefused
 from tests.agent.rig import FOO
 
 ADDRESS = "0000:3b:00.2"

@@ -9,7 +9,7 @@ import pytest
 from agent.core.grants import held_ids
 from agent.core.struct import replace
 from agent.host.cdi_specs import SpecDirectories
-from agent.kubelet.simulated.errors import PodRefused
+from device_agent_lab.simulated.errors import PodRefused
 from tests.agent.rig import BAR, FOO, SHORT, entry
 from tests.agent.test_moves import ENTRIES, Node
 

@@ -10,8 +10,8 @@ import pytest
 from agent import prepare_runner
 from agent.core.struct import replace
 from agent.kubelet.messages import v1beta1
-from agent.kubelet.simulated.errors import AllocationError
 from agent.tracker import look_thread
+from device_agent_lab.simulated.errors import AllocationError
 from tests.agent.rig import BAR, FOO, SHORT, entry
 from tests.agent.test_moves import ENTRIES, Node
 from tests.sockets import until

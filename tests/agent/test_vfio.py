@@ -6,7 +6,7 @@ import pytest
 
 from agent.core.grants.grant import GrantRefusedError
 from agent.core.inventory.dirty_set import DirtySet
-from agent.kubelet.simulated.errors import PodRefused
+from device_agent_lab.simulated.errors import PodRefused
 from tests.agent.rig import unseen
 
 NIC, DISK = "example.com/nic", "example.com/disk"

@@ -14,7 +14,7 @@ TOP = Path(__file__).parents[2]
 # What a test that drops its rights has to have imported before: the interpreter's library may be root's alone.
 AS_NOBODY = """
 import os, sys
-import agent.cli.lab, agent.cli.main, agent.cli.scan, agent.app, aiofiles, readline, uvloop, encodings.idna
+import device_agent_lab.command, agent.cli.main, agent.cli.scan, agent.app, aiofiles, readline, uvloop, encodings.idna
 try:
     import pyudev.device
 except ImportError:

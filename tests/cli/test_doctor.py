@@ -11,7 +11,7 @@ from agent.cli.doctor.findings import build_findings
 from agent.cli.doctor.node_state import ListedNode, NodeState, RuntimeConfig, SocketState
 from agent.core.reason import Reason
 from agent.core.struct import replace
-from agent.kubelet.simulated.checkpoint import Checkpoint
+from device_agent_lab.simulated.checkpoint import Checkpoint
 
 A = "example.com/a"
 WELL = NodeState(

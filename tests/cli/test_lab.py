@@ -8,16 +8,16 @@ import time
 
 import pytest
 
-from agent.cli.lab.configuration import build_entries, build_pty_entry, write_entries
-from agent.cli.lab.grant import format_grant_options
-from agent.cli.lab.lab_directories import open_private_directories
-from agent.cli.lab.pseudo_terminal import PseudoTerminal
 from agent.config.load import load
 from agent.core.inventory.device import DeviceNode
 from agent.core.language.safe_text import count_columns
 from agent.core.language.value import Absent
 from agent.host.root import Root
-from agent.kubelet.simulated.container_options import ContainerOptions
+from device_agent_lab.command.configuration import build_entries, build_pty_entry, write_entries
+from device_agent_lab.command.grant import format_grant_options
+from device_agent_lab.command.lab_directories import open_private_directories
+from device_agent_lab.command.pseudo_terminal import PseudoTerminal
+from device_agent_lab.simulated.container_options import ContainerOptions
 from tests.cli.conftest import TOP, device_agent
 from tests.namespaces import need_namespaces
 
@@ -99,8 +99,8 @@ def test_demo_with_next_to_nothing_in_dev():
 
 
 def test_a_step_that_goes_wrong_makes_it_fail(monkeypatch, capsys):
-    from agent.cli.lab import demo
     from agent.cli.main import main
+    from device_agent_lab.command import demo
 
     async def wrong(self):
         yield "so far"

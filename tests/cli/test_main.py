@@ -42,7 +42,7 @@ def test_help_of_a_command_that_is_none(cli):
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_has_only_what_the_command_has(cli, name):
     said = re.sub(r"\s+", " ", cli(name, "--help")[1])
-    module = importlib.import_module(f"agent.cli.{MODULES.get(name, name)}")
+    module = importlib.import_module(MODULES.get(name, f"agent.cli.{name}"))
     outputs = getattr(module, "OUTPUTS", ())
     assert (f"-o {'|'.join(('table', *outputs))}" in said) == bool(outputs)
     assert ("--verbose" in said) == getattr(module, "VERBOSE", False)

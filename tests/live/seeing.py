@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from agent.core.inventory.dirty_set import DirtySet
-from agent.kubelet.simulated.device_table import ReceivedList
-from agent.kubelet.simulated.kubelet_restarts import KubeletRestarts
+from device_agent_lab.simulated.device_table import ReceivedList
+from device_agent_lab.simulated.kubelet_restarts import KubeletRestarts
 
 HEALTHY, UNHEALTHY = "Healthy", "Unhealthy"
 

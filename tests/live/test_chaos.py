@@ -14,10 +14,10 @@ import pytest
 
 from agent.allocation import allocation
 from agent.core.grants import held_ids
-from agent.kubelet.simulated.errors import KubeletStopped, PodRefused
-from agent.kubelet.simulated.kubelet import Kubelet
 from agent.registration import socket_registration
 from agent.tracker import list_publisher
+from device_agent_lab.simulated.errors import KubeletStopped, PodRefused
+from device_agent_lab.simulated.kubelet import Kubelet
 from tests.live.seeing import HEALTHY, kernel_event, last, said
 
 FOO, BAR, NET, VFIO = (f"chaos.example/{name}" for name in ("foo", "bar", "net", "vfio"))

@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from agent.core.grants import held_ids
-from agent.kubelet.simulated.errors import PodRefused
+from device_agent_lab.simulated.errors import PodRefused
 from tests.live.seeing import HEALTHY, UNHEALTHY, kernel_event, last, story
 
 KIT, VFIO, SOUND = "example.com/kit", "example.com/vfio", "example.com/sound"

@@ -11,7 +11,7 @@ from agent.core.language.value import Absent
 from agent.host import udev
 from agent.host.inotify import PathWatch
 from agent.host.root import Root
-from agent.kubelet.simulated.errors import PodRefused
+from device_agent_lab.simulated.errors import PodRefused
 from tests.agent.rig import BAR, FOO, entry, minor_of
 from tests.live.seeing import HEALTHY, UNHEALTHY, kernel_event, last, moments, story
 from tests.live.sticks import stick, unstick

@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 import pytest
 
 from agent.core.inventory.dirty_set import ALL_DIRTY
-from agent.kubelet.simulated.errors import PodRefused
+from device_agent_lab.simulated.errors import PodRefused
 from tests.agent.rig import BAR, FOO, entry
 from tests.live.seeing import HEALTHY, last
 from tests.live.sticks import stick

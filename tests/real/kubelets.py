@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent.core.struct import replace
-from agent.kubelet.simulated.container_options import ContainerOptions
-from agent.kubelet.simulated.errors import AllocationError, KubeletCrashed, PodRefused
-from agent.kubelet.simulated.events import KubeletEvents
-from agent.kubelet.simulated.kubelet import Kubelet
-from agent.kubelet.simulated.kubelet_process import SOCKET
+from device_agent_lab.simulated.container_options import ContainerOptions
+from device_agent_lab.simulated.errors import AllocationError, KubeletCrashed, PodRefused
+from device_agent_lab.simulated.events import KubeletEvents
+from device_agent_lab.simulated.kubelet import Kubelet
+from device_agent_lab.simulated.kubelet_process import SOCKET
 from tests.real.manager import Manager
 
 Wants = Mapping[str, int]  # resource: number

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Self
 
-from agent.kubelet.simulated.errors import KubeletCrashed, KubeletStopped
+from device_agent_lab.simulated.errors import KubeletCrashed, KubeletStopped
 
 LINE_LIMIT = 64 * 1024 * 1024
 

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from agent.allocation import allocation
-from agent.kubelet.simulated.errors import PodRefused
+from device_agent_lab.simulated.errors import PodRefused
 from tests.agent.rig import BAR, FOO, entry, unseen
 from tests.real.kubelets import HEALTH_IN_STATUS, NOTHING, options_equal
 from tests.real.node import CARD, OTHER, TREE, cards

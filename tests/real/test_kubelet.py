@@ -11,7 +11,7 @@ import pytest
 from grpclib import GRPCError
 from grpclib.const import Status
 
-from agent.kubelet.simulated.errors import AllocationError, KubeletCrashed, KubeletStopped, PodRefused
+from device_agent_lab.simulated.errors import AllocationError, KubeletCrashed, KubeletStopped, PodRefused
 from tests.agent.rig import BAR, FOO
 from tests.real.conftest import sockets_in
 from tests.real.kubelets import HEALTH_IN_STATUS, minor

@@ -13,9 +13,9 @@ from agent.core.registration_phase import Phase
 from agent.kubelet import register as register_module
 from agent.kubelet.messages import v1beta1
 from agent.kubelet.register import register as real_register
-from agent.kubelet.simulated.errors import PodRefused
-from agent.kubelet.simulated.release import Release
 from agent.registration import socket_registration
+from device_agent_lab.simulated.errors import PodRefused
+from device_agent_lab.simulated.release import Release
 from tests.agent.process import running
 from tests.agent.rig import BAR, FOO, entry, phases
 from tests.real.conftest import sockets_in

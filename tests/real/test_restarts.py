@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from agent.kubelet.simulated.errors import PodRefused
+from device_agent_lab.simulated.errors import PodRefused
 from tests.agent.rig import BAR, FOO
 from tests.agent.test_vfio import ALONE, DISK, FIRST, NIC, SECOND, SSD, install
 from tests.real.kubelets import NOTHING
@@ -206,7 +206,7 @@ async def test_agent_restart_leaves_an_iommu_group_with_its_pod(node, away):
 
 async def test_56_grace_is_over_and_a_container_starts_once_we_are_back(eight):
     """Five minutes without the agent, and the kubelet forgets the resource until it comes back."""
-    from agent.kubelet.simulated.errors import AllocationError
+    from device_agent_lab.simulated.errors import AllocationError
 
     async with eight.agent():
         await begun(eight)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent.kubelet.simulated.errors import PodRefused
+from device_agent_lab.simulated.errors import PodRefused
 from tests.real.node import CARD, OTHER, cards
 
 POLICIES = ("restricted", "single-numa-node")

@@ -7,7 +7,7 @@ from grpclib import GRPCError
 from grpclib.const import Status
 
 from agent.kubelet.messages import v1beta1
-from agent.kubelet.simulated.errors import AllocationError, KubeletCrashed, PodRefused
+from device_agent_lab.simulated.errors import AllocationError, KubeletCrashed, PodRefused
 from tests.simulated.tiny_plugin import device
 
 FOO, BAR = "example.com/foo", "example.com/bar"

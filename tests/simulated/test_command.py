@@ -35,7 +35,7 @@ class Process:
 @pytest.fixture
 async def command(tmp_path):
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "agent.kubelet.simulated.command", tmp_path, "--pod-resources", tmp_path / "pr"),
+        *(sys.executable, "-m", "device_agent_lab.simulated.command", tmp_path, "--pod-resources", tmp_path / "pr"),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
     )
@@ -97,7 +97,7 @@ def test_commands_from_a_file(tmp_path):
     (tmp_path / "commands").write_text("show\n")
     with (tmp_path / "commands").open() as commands:
         done = subprocess.run(
-            [sys.executable, "-m", "agent.kubelet.simulated.command", tmp_path / "dp"],
+            [sys.executable, "-m", "device_agent_lab.simulated.command", tmp_path / "dp"],
             stdin=commands,
             capture_output=True,
             check=True,
@@ -108,11 +108,11 @@ def test_commands_from_a_file(tmp_path):
 
 def test_the_pytest_plugin_imports_nothing_heavy():
     code = (
-        "import sys, pytest; before = set(sys.modules); import agent.kubelet.simulated.pytest_plugin;"
+        "import sys, pytest; before = set(sys.modules); import device_agent_lab.simulated.pytest_plugin;"
         "print(*(set(sys.modules) - before))"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True).stdout
-    assert all(name.startswith("agent") or name == "__future__" for name in out.split()), out
+    assert all(name.startswith("device_agent_lab") or name == "__future__" for name in out.split()), out
     assert len(out.split()) <= 5
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from agent.kubelet.simulated.device_table import ListedDevice
-from agent.kubelet.simulated.errors import KubeletCrashed, PodRefused
-from agent.kubelet.simulated.hints import Hint, compute_hints, merge_hints
+from device_agent_lab.simulated.device_table import ListedDevice
+from device_agent_lab.simulated.errors import KubeletCrashed, PodRefused
+from device_agent_lab.simulated.hints import Hint, compute_hints, merge_hints
 from tests.simulated.tiny_plugin import device
 
 FOO = "example.com/foo"

@@ -8,8 +8,8 @@ import socket
 import pytest
 from grpclib.client import Channel
 
-from agent.kubelet.simulated.errors import KubeletStopped
-from agent.kubelet.simulated.kubelet import Kubelet
+from device_agent_lab.simulated.errors import KubeletStopped
+from device_agent_lab.simulated.kubelet import Kubelet
 from tests.simulated.tiny_plugin import device
 
 FOO = "example.com/foo"

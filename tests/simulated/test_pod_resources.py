@@ -10,7 +10,7 @@ from grpclib.const import Status
 
 from agent.core.struct import replace
 from agent.kubelet.messages import v1
-from agent.kubelet.simulated.pod_resources import TokenBucket
+from device_agent_lab.simulated.pod_resources import TokenBucket
 from tests.simulated.conftest import SHORT
 from tests.simulated.tiny_plugin import device
 

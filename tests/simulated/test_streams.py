@@ -6,7 +6,7 @@ import os
 import pytest
 from grpclib import GRPCError
 
-from agent.kubelet.simulated.plugin_client import RECEIVE_LIMIT
+from device_agent_lab.simulated.plugin_client import RECEIVE_LIMIT
 from tests.simulated.tiny_plugin import device
 
 FOO = "example.com/foo"

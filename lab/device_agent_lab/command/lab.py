@@ -8,17 +8,17 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
 from agent.app import Agent
-from agent.cli.lab import configuration as lab_configuration
-from agent.cli.lab.lab_directories import LabDirectories
-from agent.cli.lab.pseudo_terminal import PseudoTerminal
 from agent.config.load import Configuration, load
 from agent.core.inventory.device import DeviceList
 from agent.core.registration_phase import Phase
 from agent.core.struct import Struct, replace
 from agent.host.root import Root
-from agent.kubelet.simulated.container_options import ContainerOptions
-from agent.kubelet.simulated.events import KubeletEvent
-from agent.kubelet.simulated.kubelet import Kubelet
+from device_agent_lab.command import configuration as lab_configuration
+from device_agent_lab.command.lab_directories import LabDirectories
+from device_agent_lab.command.pseudo_terminal import PseudoTerminal
+from device_agent_lab.simulated.container_options import ContainerOptions
+from device_agent_lab.simulated.events import KubeletEvent
+from device_agent_lab.simulated.kubelet import Kubelet
 
 DEADLINE = 10.0  # maximum seconds for each operation of the lab
 

@@ -7,11 +7,11 @@ from grpclib import GRPCError
 from grpclib.const import Status
 
 from agent.kubelet.messages import v1
-from agent.kubelet.simulated.admission import Admission
-from agent.kubelet.simulated.checkpoint import NO_NODE, CheckpointEntry
-from agent.kubelet.simulated.device_table import DeviceTable
-from agent.kubelet.simulated.limits import Limits
-from agent.kubelet.simulated.pod import Pod
+from device_agent_lab.simulated.admission import Admission
+from device_agent_lab.simulated.checkpoint import NO_NODE, CheckpointEntry
+from device_agent_lab.simulated.device_table import DeviceTable
+from device_agent_lab.simulated.limits import Limits
+from device_agent_lab.simulated.pod import Pod
 
 
 class TokenBucket:

@@ -11,12 +11,12 @@ docs/fake-kubelet.md documents the behaviour and the limits.
 
 from collections.abc import Mapping
 
-from agent.kubelet.simulated import hints as numa
-from agent.kubelet.simulated.container_options import ContainerOptions
-from agent.kubelet.simulated.errors import AllocationError, KubeletCrashed, KubeletStopped, PodRefused, RpcError
-from agent.kubelet.simulated.kubelet_process import KubeletProcess
-from agent.kubelet.simulated.kubelet_restarts import KubeletRestarts
-from agent.kubelet.simulated.pod import Container, Kind, Pod
+from device_agent_lab.simulated import hints as numa
+from device_agent_lab.simulated.container_options import ContainerOptions
+from device_agent_lab.simulated.errors import AllocationError, KubeletCrashed, KubeletStopped, PodRefused, RpcError
+from device_agent_lab.simulated.kubelet_process import KubeletProcess
+from device_agent_lab.simulated.kubelet_restarts import KubeletRestarts
+from device_agent_lab.simulated.pod import Container, Kind, Pod
 
 
 class Kubelet(KubeletRestarts):

@@ -6,12 +6,12 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from agent.kubelet.messages import v1beta1
-from agent.kubelet.simulated.device_table import DeviceTable, ListedDevice, ReceivedList
-from agent.kubelet.simulated.errors import RpcError
-from agent.kubelet.simulated.events import KubeletEvents
-from agent.kubelet.simulated.limits import Limits
-from agent.kubelet.simulated.plugin_client import Peer, call_plugin
-from agent.kubelet.simulated.release import Release
+from device_agent_lab.simulated.device_table import DeviceTable, ListedDevice, ReceivedList
+from device_agent_lab.simulated.errors import RpcError
+from device_agent_lab.simulated.events import KubeletEvents
+from device_agent_lab.simulated.limits import Limits
+from device_agent_lab.simulated.plugin_client import Peer, call_plugin
+from device_agent_lab.simulated.release import Release
 
 T = TypeVar("T")
 

@@ -3,8 +3,8 @@
 import random
 from collections.abc import Awaitable, Callable, Collection, Mapping
 
-from agent.kubelet.simulated.device_table import ListedDevice
-from agent.kubelet.simulated.errors import AllocationError
+from device_agent_lab.simulated.device_table import ListedDevice
+from device_agent_lab.simulated.errors import AllocationError
 
 # (available IDs, required IDs, count) -> the preferred IDs, or nothing
 Prefer = Callable[[frozenset[str], frozenset[str], int], Awaitable[Collection[str]]]

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
-from agent.kubelet.simulated.checkpoint import CheckpointEntry
+from device_agent_lab.simulated.checkpoint import CheckpointEntry
 
 
 class PodDevices:

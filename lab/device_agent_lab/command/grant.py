@@ -9,7 +9,7 @@ from agent.cli.terminal import pad
 from agent.core.inventory.device import DeviceNode
 from agent.core.language.safe_text import count_columns, make_printable
 from agent.core.language.value import Absent
-from agent.kubelet.simulated.container_options import ContainerOptions
+from device_agent_lab.simulated.container_options import ContainerOptions
 
 
 def format_grant_options(options: ContainerOptions, find_node: Callable[[str], DeviceNode | Absent]) -> list[str]:

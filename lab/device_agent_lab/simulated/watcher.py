@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from urllib.parse import quote
 
 from agent.kubelet.messages import pluginregistration
-from agent.kubelet.simulated.clients import Clients, RegistrationError
-from agent.kubelet.simulated.errors import RpcError
-from agent.kubelet.simulated.events import KubeletEvents
-from agent.kubelet.simulated.fault_injection import InjectedFaults
-from agent.kubelet.simulated.limits import Limits
-from agent.kubelet.simulated.plugin_client import Peer, call_plugin
-from agent.kubelet.simulated.registration import VERSION
-from agent.kubelet.simulated.release import Release
-from agent.kubelet.simulated.resource_name import is_accepted
+from device_agent_lab.simulated.clients import Clients, RegistrationError
+from device_agent_lab.simulated.errors import RpcError
+from device_agent_lab.simulated.events import KubeletEvents
+from device_agent_lab.simulated.fault_injection import InjectedFaults
+from device_agent_lab.simulated.limits import Limits
+from device_agent_lab.simulated.plugin_client import Peer, call_plugin
+from device_agent_lab.simulated.registration import VERSION
+from device_agent_lab.simulated.release import Release
+from device_agent_lab.simulated.resource_name import is_accepted
 
 Identity = tuple[int, int, int]  # device, inode, time of change: a recreated socket has another identity
 

@@ -7,12 +7,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from agent.cli.lab.lab import Lab
-from agent.cli.lab.lab_commands import LabCommandError, LabCommands
-from agent.cli.lab.line_input import LineInput
 from agent.cli.terminal import Terminal
 from agent.core.language.safe_text import escape
-from agent.kubelet.simulated.events import KubeletEvent
+from device_agent_lab.command.lab import Lab
+from device_agent_lab.command.lab_commands import LabCommandError, LabCommands
+from device_agent_lab.command.line_input import LineInput
+from device_agent_lab.simulated.events import KubeletEvent
 
 FAILED = 1
 PROMPT = "lab> "

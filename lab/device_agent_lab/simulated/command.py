@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from agent.core.struct import asdict
-from agent.kubelet.simulated.errors import AllocationError, KubeletCrashed, KubeletStopped, PodRefused
-from agent.kubelet.simulated.events import KubeletEvent
-from agent.kubelet.simulated.kubelet import Kubelet
-from agent.kubelet.simulated.release import Release
+from device_agent_lab.simulated.errors import AllocationError, KubeletCrashed, KubeletStopped, PodRefused
+from device_agent_lab.simulated.events import KubeletEvent
+from device_agent_lab.simulated.kubelet import Kubelet
+from device_agent_lab.simulated.release import Release
 
 COMMANDS = {
     "allocate": ("pod", "container", "resource", "count"),

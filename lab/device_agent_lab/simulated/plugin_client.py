@@ -16,7 +16,7 @@ from h2.errors import ErrorCodes
 from h2.events import RemoteSettingsChanged
 
 from agent.kubelet.messages import v1beta1
-from agent.kubelet.simulated.errors import RpcError
+from device_agent_lab.simulated.errors import RpcError
 
 # grpc-go's default; the kubelet does not raise it.
 RECEIVE_LIMIT = 4_194_304

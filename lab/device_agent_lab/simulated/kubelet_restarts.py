@@ -8,17 +8,17 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Literal, Self, TypeVar
 
-from agent.kubelet.simulated import hints as numa
-from agent.kubelet.simulated.clients import Client, Clients, ReceivedLists
-from agent.kubelet.simulated.device_table import NodeStatus
-from agent.kubelet.simulated.errors import KubeletCrashed, KubeletStopped
-from agent.kubelet.simulated.events import KubeletEvent, KubeletEvents
-from agent.kubelet.simulated.fault_injection import InjectedFaults
-from agent.kubelet.simulated.kubelet_process import SOCKET, KubeletProcess
-from agent.kubelet.simulated.limits import Limits
-from agent.kubelet.simulated.pod import Pod
-from agent.kubelet.simulated.release import Release
-from agent.kubelet.simulated.simulated_node import SimulatedNode
+from device_agent_lab.simulated import hints as numa
+from device_agent_lab.simulated.clients import Client, Clients, ReceivedLists
+from device_agent_lab.simulated.device_table import NodeStatus
+from device_agent_lab.simulated.errors import KubeletCrashed, KubeletStopped
+from device_agent_lab.simulated.events import KubeletEvent, KubeletEvents
+from device_agent_lab.simulated.fault_injection import InjectedFaults
+from device_agent_lab.simulated.kubelet_process import SOCKET, KubeletProcess
+from device_agent_lab.simulated.limits import Limits
+from device_agent_lab.simulated.pod import Pod
+from device_agent_lab.simulated.release import Release
+from device_agent_lab.simulated.simulated_node import SimulatedNode
 
 T = TypeVar("T")
 

@@ -4,8 +4,8 @@ from collections.abc import Collection, Iterable, Mapping
 from itertools import combinations, product
 
 from agent.core.struct import Struct
-from agent.kubelet.simulated.device_table import ListedDevice
-from agent.kubelet.simulated.errors import KubeletCrashed
+from device_agent_lab.simulated.device_table import ListedDevice
+from device_agent_lab.simulated.errors import KubeletCrashed
 
 POLICIES = ("none", "best-effort", "restricted", "single-numa-node")
 

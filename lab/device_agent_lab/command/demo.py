@@ -8,14 +8,14 @@ from collections.abc import AsyncIterator, Callable, Iterator
 
 from agent.cli.host_report.host_report import HostReport
 from agent.cli.host_report.scan_host import scan_host
-from agent.cli.lab import configuration as lab_configuration
-from agent.cli.lab.grant import format_grant_options
-from agent.cli.lab.lab import DEADLINE, Lab
 from agent.cli.terminal import Terminal, pad
 from agent.config.toml.finding import render
 from agent.core.inventory.device import DeviceNode, Health
 from agent.core.language.safe_text import format_count, make_printable
-from agent.kubelet.simulated.errors import KubeletCrashed, KubeletStopped, PodRefused
+from device_agent_lab.command import configuration as lab_configuration
+from device_agent_lab.command.grant import format_grant_options
+from device_agent_lab.command.lab import DEADLINE, Lab
+from device_agent_lab.simulated.errors import KubeletCrashed, KubeletStopped, PodRefused
 
 WIDTH = 80
 FAILED = 1

@@ -4,12 +4,12 @@ import random
 from collections.abc import Callable
 
 from agent.core.struct import Struct
-from agent.kubelet.simulated.clients import ReceivedLists
-from agent.kubelet.simulated.events import KubeletEvents
-from agent.kubelet.simulated.fault_injection import InjectedFaults
-from agent.kubelet.simulated.limits import Limits
-from agent.kubelet.simulated.pod import Pod
-from agent.kubelet.simulated.release import Release
+from device_agent_lab.simulated.clients import ReceivedLists
+from device_agent_lab.simulated.events import KubeletEvents
+from device_agent_lab.simulated.fault_injection import InjectedFaults
+from device_agent_lab.simulated.limits import Limits
+from device_agent_lab.simulated.pod import Pod
+from device_agent_lab.simulated.release import Release
 
 
 class SimulatedNode(Struct, kw_only=True):

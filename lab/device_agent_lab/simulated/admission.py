@@ -5,19 +5,19 @@ from collections.abc import Callable, Collection
 from typing import cast
 
 from agent.kubelet.messages import v1beta1
-from agent.kubelet.simulated import hints as numa
-from agent.kubelet.simulated.checkpoint import NO_NODE, CheckpointEntry
-from agent.kubelet.simulated.clients import Client
-from agent.kubelet.simulated.container_options import ContainerOptions, merge_options
-from agent.kubelet.simulated.device_choice import Choice, shuffle
-from agent.kubelet.simulated.device_table import DeviceTable, PluginEndpoint
-from agent.kubelet.simulated.devices_of_pods import PodDevices
-from agent.kubelet.simulated.errors import AllocationError, KubeletCrashed, RpcError
-from agent.kubelet.simulated.events import KubeletEvents
-from agent.kubelet.simulated.limits import Limits
-from agent.kubelet.simulated.plugin_client import call_plugin
-from agent.kubelet.simulated.pod import Container, Pod
-from agent.kubelet.simulated.release import Release
+from device_agent_lab.simulated import hints as numa
+from device_agent_lab.simulated.checkpoint import NO_NODE, CheckpointEntry
+from device_agent_lab.simulated.clients import Client
+from device_agent_lab.simulated.container_options import ContainerOptions, merge_options
+from device_agent_lab.simulated.device_choice import Choice, shuffle
+from device_agent_lab.simulated.device_table import DeviceTable, PluginEndpoint
+from device_agent_lab.simulated.devices_of_pods import PodDevices
+from device_agent_lab.simulated.errors import AllocationError, KubeletCrashed, RpcError
+from device_agent_lab.simulated.events import KubeletEvents
+from device_agent_lab.simulated.limits import Limits
+from device_agent_lab.simulated.plugin_client import call_plugin
+from device_agent_lab.simulated.pod import Container, Pod
+from device_agent_lab.simulated.release import Release
 
 
 class Admission:

@@ -5,17 +5,17 @@ import contextlib
 import os
 import stat
 
-from agent.kubelet.simulated.admission import Admission
-from agent.kubelet.simulated.checkpoint import NAME as CHECKPOINT
-from agent.kubelet.simulated.checkpoint import Checkpoint
-from agent.kubelet.simulated.clients import Clients
-from agent.kubelet.simulated.device_table import DeviceTable, ReceivedList
-from agent.kubelet.simulated.devices_of_pods import PodDevices
-from agent.kubelet.simulated.listener import GrpcListener
-from agent.kubelet.simulated.pod_resources import PodResources
-from agent.kubelet.simulated.registration import Registration
-from agent.kubelet.simulated.simulated_node import SimulatedNode
-from agent.kubelet.simulated.watcher import Watcher
+from device_agent_lab.simulated.admission import Admission
+from device_agent_lab.simulated.checkpoint import NAME as CHECKPOINT
+from device_agent_lab.simulated.checkpoint import Checkpoint
+from device_agent_lab.simulated.clients import Clients
+from device_agent_lab.simulated.device_table import DeviceTable, ReceivedList
+from device_agent_lab.simulated.devices_of_pods import PodDevices
+from device_agent_lab.simulated.listener import GrpcListener
+from device_agent_lab.simulated.pod_resources import PodResources
+from device_agent_lab.simulated.registration import Registration
+from device_agent_lab.simulated.simulated_node import SimulatedNode
+from device_agent_lab.simulated.watcher import Watcher
 
 SOCKET = "kubelet.sock"
 

@@ -8,11 +8,11 @@ from grpclib import GRPCError
 from grpclib.const import Cardinality, Handler, Status
 
 from agent.kubelet.messages import v1beta1
-from agent.kubelet.simulated.clients import Clients, RegistrationError, start_task
-from agent.kubelet.simulated.events import KubeletEvents
-from agent.kubelet.simulated.fault_injection import Fault, InjectedFaults
-from agent.kubelet.simulated.release import Release
-from agent.kubelet.simulated.resource_name import is_accepted
+from device_agent_lab.simulated.clients import Clients, RegistrationError, start_task
+from device_agent_lab.simulated.events import KubeletEvents
+from device_agent_lab.simulated.fault_injection import Fault, InjectedFaults
+from device_agent_lab.simulated.release import Release
+from device_agent_lab.simulated.resource_name import is_accepted
 
 if TYPE_CHECKING:
     from grpclib.server import Stream

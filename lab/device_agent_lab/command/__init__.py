@@ -16,15 +16,15 @@ import sys
 
 import uvloop
 
-from agent.cli.lab.configuration import build_entries, write_entries
-from agent.cli.lab.demo import Demo
-from agent.cli.lab.lab import Lab, run_lab
-from agent.cli.lab.lab_directories import open_private_directories
-from agent.cli.lab.line_input import restore_terminal
-from agent.cli.lab.session import Session, forward_log
 from agent.cli.terminal import Terminal
 from agent.config.toml.finding import render
 from agent.host.root import Root
+from device_agent_lab.command.configuration import build_entries, write_entries
+from device_agent_lab.command.demo import Demo
+from device_agent_lab.command.lab import Lab, run_lab
+from device_agent_lab.command.lab_directories import open_private_directories
+from device_agent_lab.command.line_input import restore_terminal
+from device_agent_lab.command.session import Session, forward_log
 
 FAILED = 1
 TERMINATED = 128 + signal.SIGTERM

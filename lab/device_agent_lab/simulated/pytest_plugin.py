@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-    from agent.kubelet.simulated.kubelet import Kubelet
+    from device_agent_lab.simulated.kubelet import Kubelet
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ async def make_kubelet(tmp_path: Path) -> AsyncIterator[Callable[..., Kubelet]]:
 
     Without a directory: one below tmp_path with a short name, because socket paths have at most 107 characters.
     """
-    from agent.kubelet.simulated.kubelet import Kubelet
+    from device_agent_lab.simulated.kubelet import Kubelet
 
     kubelets: list[Kubelet] = []
 

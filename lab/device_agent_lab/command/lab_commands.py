@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from agent.cli.lab import configuration as lab_configuration
-from agent.cli.lab.grant import format_grant_options
-from agent.cli.lab.lab import DEADLINE, Lab
 from agent.cli.table import Column, Row, render
 from agent.cli.terminal import Terminal
 from agent.config.toml.finding import Severity, find_nearest
@@ -14,7 +11,10 @@ from agent.config.toml.finding import render as render_finding
 from agent.core.inventory.device import Device, Health
 from agent.core.language.safe_text import escape, format_count, make_printable
 from agent.core.struct import Struct
-from agent.kubelet.simulated.errors import KubeletCrashed, KubeletStopped, PodRefused
+from device_agent_lab.command import configuration as lab_configuration
+from device_agent_lab.command.grant import format_grant_options
+from device_agent_lab.command.lab import DEADLINE, Lab
+from device_agent_lab.simulated.errors import KubeletCrashed, KubeletStopped, PodRefused
 
 
 class LabCommandError(Exception):
