@@ -232,16 +232,16 @@ def _check_about(tree: Branch, scope: Scope) -> None:
     """Report errors in the keys `about` and `part`."""
     about = tree.get_leaf("about")
     if about is not None and not isinstance(about.value, str):
-        scope.report(about.spot.make_error("type", "about is text, for people", 'write "…"'))
+        scope.report_error(about.spot, "type", "about is text, for people", 'write "…"')
     part = tree.get_leaf("part")
     if part is not None and not isinstance(part.value, bool):
-        scope.report(part.spot.make_error("type", "part is true or false, without quotes", "write true"))
+        scope.report_error(part.spot, "type", "part is true or false, without quotes", "write true")
 
 
 def _compile_registration(leaf: Leaf | None, scope: Scope) -> str | None:
     if leaf is None or leaf.value in ("socket", "watcher"):  # no set, because the value may have no hash
         return str(leaf.value) if leaf else None
-    scope.report(leaf.spot.make_error("type", "registration is socket or watcher", 'write "socket", the default'))
+    scope.report_error(leaf.spot, "type", "registration is socket or watcher", 'write "socket", the default')
     return None
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple, Protocol
 
-from agent.config.language.key_table import OPERATORS, make_hint
+from agent.config.language.key_table import OPERATORS, PLACES, make_hint
 from agent.config.merge.class_library import ClassLibrary
-from agent.config.merge.config_tree import Branch
+from agent.config.merge.config_tree import Branch, Leaf
 from agent.config.toml.file_position import FilePosition, FindingMark, TextPiece
 from agent.config.toml.finding import Finding, find_nearest
 from agent.core.entry.joins import DerivedWord, Join
@@ -141,10 +141,32 @@ class Scope(MutableStruct):
         """Add an error to the findings."""
         self.findings.append(finding)
 
-    def report_warning(self, finding: Finding) -> None:
-        """Add a warning to the findings, unless the entry accepts its code."""
-        if finding.code not in self.accepted_codes:
-            self.findings.append(finding)
+    def report_error(
+        self, spot: FilePosition, code: str, message: str, write: str, *, mark: FindingMark = "value"
+    ) -> None:
+        """Add an error at a position to the findings."""
+        self.findings.append(spot.make_error(code, message, write, mark=mark))
+
+    def require_leaf(self, branch: Branch, key: str, message: str, write: str) -> Leaf | None:
+        """Return the value of a key of a table. Report it if it is missing."""
+        leaf = branch.get_leaf(key)
+        if leaf is None:
+            self.report_missing(branch, message, write)
+        return leaf
+
+    def report_missing(self, branch: Branch, message: str, write: str) -> None:
+        """Add the error that a table lacks a key. An unknown key has a finding already, and may be the missing one."""
+        data = branch.spot.data
+        keys = PLACES[branch.place].keys
+        if self.has_all_keys and not (isinstance(data, dict) and any(key not in keys for key in data)):
+            self.report_error(branch.spot, "missing", message, write, mark="key")
+
+    def report_warning(
+        self, spot: FilePosition, code: str, message: str, write: str, *, mark: FindingMark = "value"
+    ) -> None:
+        """Add a warning at a position to the findings, unless the entry accepts its code."""
+        if code not in self.accepted_codes:
+            self.findings.append(spot.make_warning(code, message, write, mark=mark))
 
     def find_word(
         self, spot: FilePosition, word: str, mark: FindingMark, *, in_grant: bool = False
@@ -155,19 +177,17 @@ class Scope(MutableStruct):
         if self.has_only_captures:
             message = f"the pattern takes no {word}, and this is over what it takes"
             write = make_hint(word, self.captured_words) or f"take it there: {{{word}:text}}"
-            self.report(spot.make_error("unknown-word", message, write, mark=mark))
+            self.report_error(spot, "unknown-word", message, write, mark=mark)
             return None
         if word in GRANT_WORDS or word.startswith("given."):
             if in_grant or self.is_reread_at_grant:
                 return self._find_grant_word(spot, word, mark)
             message = f"{word} is known only while a container gets its devices, and this is asked before"
-            self.report(spot.make_error("unknown-word", message, self._suggest_scan(), mark=mark))
+            self.report_error(spot, "unknown-word", message, self._suggest_scan(), mark=mark)
             return None
         if word == NODE_NUMBER:
             message = f"{word} is the number of a node, known in the node's to"
-            self.report(
-                spot.make_error("unknown-word", message, 'write it in "to", or a word of the device', mark=mark)
-            )
+            self.report_error(spot, "unknown-word", message, 'write it in "to", or a word of the device', mark=mark)
             return None
         if word.startswith("options.") and not self.table:
             return self._find_option(spot, word, mark)
@@ -182,13 +202,12 @@ class Scope(MutableStruct):
             if self.entry_words.is_joined(word):
                 return self._adapt_to_group(self.entry_words.find_partner_signature(spot, word, mark))
         if "/" in word and "{" in word:
-            self.report(
-                spot.make_error(
-                    "path",
-                    "a path of one of several things has no words in it",
-                    "write it out, or read it by let of a join",
-                    mark=mark,
-                )
+            self.report_error(
+                spot,
+                "path",
+                "a path of one of several things has no words in it",
+                "write it out, or read it by let of a join",
+                mark=mark,
             )
             return None
         return self._find_source_word(spot, word, mark)
@@ -206,7 +225,7 @@ class Scope(MutableStruct):
             self.report(self._make_unknown_word_error(spot, word, mark, unknown))
             return None
         except PatternError as error:
-            self.report(spot.make_error("glob", error.message, error.write, mark=mark))
+            self.report_error(spot, "glob", error.message, error.write, mark=mark)
             return None
         is_host_word = word.startswith(("host.", "/"))
         is_constant = is_host_word or self.is_single or self.has_one_per_container
@@ -233,7 +252,7 @@ class Scope(MutableStruct):
             return self.probes[str(name)]
         if self.has_all_keys:
             write = make_hint(str(name), self.probes) or f'write [probe.{name}] with run = ["/usr/bin/…"]'
-            self.report(leaf_spot.make_error("unknown-probe", f"there is no probe {name}", write, mark="text"))
+            self.report_error(leaf_spot, "unknown-probe", f"there is no probe {name}", write, mark="text")
         return None
 
     def enter_table(self, table: str) -> Scope:
@@ -265,7 +284,7 @@ class Scope(MutableStruct):
         if self.is_before_grouping:
             message = f"{head} is known when it is known which are together, and this is asked of each before"
             write = "ask it where something is given, or in health"
-            self.report(spot.make_error("unknown-word", message, write, mark="key" if mark == "key" else "text"))
+            self.report_error(spot, "unknown-word", message, write, mark="key" if mark == "key" else "text")
             return None
         if isinstance(mark, TextPiece) and word:
             mark = TextPiece(mark.at + len(head) + 1, mark.length - len(head) - 1)
@@ -275,10 +294,8 @@ class Scope(MutableStruct):
         if word:
             inner_head = split_member_word(word)[0]
             if inner_head in MEMBER_LISTS:
-                self.report(
-                    spot.make_error(
-                        "unknown-word", f"{head} has no word {inner_head}", f"write {inner_head}", mark=mark
-                    )
+                self.report_error(
+                    spot, "unknown-word", f"{head} has no word {inner_head}", f"write {inner_head}", mark=mark
                 )
                 return None
             word_signature = member_scope.find_word(spot, word, mark)
@@ -286,7 +303,7 @@ class Scope(MutableStruct):
                 return word_signature
             if self.entry_words is not None and self.entry_words.find_health_joins((word,)):
                 message = f"health is asked of the partner of the first of those that are together, not of {head}"
-                self.report(spot.make_error("unknown-word", message, f"write {word}", mark=mark))
+                self.report_error(spot, "unknown-word", message, f"write {word}", mark=mark)
                 return None
             signature = word_signature
         return replace(signature, is_list=signature.is_list or head in MEMBER_LISTS, varies_by_member=False)
@@ -312,7 +329,7 @@ class Scope(MutableStruct):
             f"there is {', '.join(f'given.{node_name}' for node_name in self.node_words)}" if self.node_words else ""
         )
         write = f"nearest: given.{nearest_name}" if nearest_name else names_text
-        self.report(spot.make_error("unknown-word", message, write, mark=mark))
+        self.report_error(spot, "unknown-word", message, write, mark=mark)
         return None
 
     def _find_option(self, spot: FilePosition, word: str, mark: FindingMark) -> WordSignature | None:
@@ -325,7 +342,7 @@ class Scope(MutableStruct):
         write = make_hint(word, self.options) or (
             f"there is {options_text}" if options_text else "options are declared by a class"
         )
-        self.report(spot.make_error("unknown-word", message, write, mark=mark))
+        self.report_error(spot, "unknown-word", message, write, mark=mark)
         return None
 
     def _suggest_scan(self) -> str:

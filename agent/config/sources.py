@@ -31,9 +31,7 @@ def compile_source(leaf: Leaf, scope: Scope) -> Source | None:
     """Return the source of an entry, or None with findings."""
     table = leaf.value
     if not isinstance(table, dict):
-        scope.report(
-            leaf.spot.make_error("type", "source is a kind, or a table that says where to look", 'write "pci"')
-        )
+        scope.report_error(leaf.spot, "type", "source is a kind, or a table that says where to look", 'write "pci"')
         return None
     faults = [finding for key in table if (finding := find_unknown_key(leaf.spot.get_child(key), "source"))]
     for finding in faults:
@@ -44,7 +42,7 @@ def compile_source(leaf: Leaf, scope: Scope) -> Source | None:
     if len(forms) != 1:
         message = f"source says one of {', '.join(_FORMS)}"
         write = f"keep {forms[0]}, and take out {', '.join(forms[1:])}" if forms else 'write for example source = "pci"'
-        scope.report(leaf.spot.make_error("type", message if forms else f"{message}, and this none", write))
+        scope.report_error(leaf.spot, "type", message if forms else f"{message}, and this none", write)
         return None
     return _compile_form(leaf.spot.get_child(forms[0]), forms[0], table[forms[0]], scope)
 
@@ -79,7 +77,7 @@ def compile_interval(leaf: Leaf, scope: Scope) -> float | None:
     if value is not None and value >= MIN_INTERVAL:
         return value
     message = f"how often to look is a duration of {MIN_INTERVAL:g} s at least: each time costs a look at the source"
-    scope.report(spot.make_error("type", message, 'write for example "5s"'))
+    scope.report_error(spot, "type", message, 'write for example "5s"')
     return None
 
 
@@ -91,19 +89,19 @@ def _compile_form(spot: FilePosition, form: str, value: object, scope: Scope) ->
             if isinstance(value, str) and _SUBSYSTEM.fullmatch(value):
                 return Source("subsystem", (value,))
             message = "a subsystem is one name, as under /sys/class or /sys/bus"
-            scope.report(spot.make_error("type", message, 'write for example "video4linux"'))
+            scope.report_error(spot, "type", message, 'write for example "video4linux"')
             return None
     elements = spot.list_elements(value)
     compile_item, example = _LISTS[form]
     if not elements:
-        scope.report(spot.make_error("type", "an empty list has no device", f'write for example "{example}"'))
+        scope.report_error(spot, "type", "an empty list has no device", f'write for example "{example}"')
         return None
     arguments = [compile_item(item_spot, item, scope) for item_spot, item in elements]
     duplicate_at = next(
         (at for at, argument in enumerate(arguments) if argument is not None and argument in arguments[:at]), None
     )
     if duplicate_at is not None:
-        scope.report(elements[duplicate_at][0].make_error("twice", "this stands here twice", "leave one of them out"))
+        scope.report_error(elements[duplicate_at][0], "twice", "this stands here twice", "leave one of them out")
         return None
     compiled = tuple(argument for argument in arguments if argument is not None)
     return Source(form, compiled) if None not in arguments else None
@@ -111,19 +109,17 @@ def _compile_form(spot: FilePosition, form: str, value: object, scope: Scope) ->
 
 def _compile_kind(spot: FilePosition, value: object, scope: Scope) -> Source | None:
     if not isinstance(value, str):
-        scope.report(spot.make_error("type", "a kind of source is text", 'write "pci"'))
+        scope.report_error(spot, "type", "a kind of source is text", 'write "pci"')
         return None
     if value in SOURCE_KINDS:
         return Source(value)
     if value in _FORMS:
-        scope.report(
-            spot.make_error("type", f"{value} needs to be told where", f"write {{ {value} = … }}", mark="text")
-        )
+        scope.report_error(spot, "type", f"{value} needs to be told where", f"write {{ {value} = … }}", mark="text")
     elif value.startswith("/dev/"):
-        scope.report(spot.make_error("type", "a path is a node source", f'write {{ node = "{value}" }}', mark="text"))
+        scope.report_error(spot, "type", "a path is a node source", f'write {{ node = "{value}" }}', mark="text")
     else:
         message = f"no source has this name; there are {', '.join(SOURCE_KINDS)}, subsystem, node, dir and fixed"
-        scope.report(spot.make_error("type", message, make_hint(value, SOURCE_KINDS), mark="text"))
+        scope.report_error(spot, "type", message, make_hint(value, SOURCE_KINDS), mark="text")
     return None
 
 
@@ -133,7 +129,7 @@ def _compile_node(spot: FilePosition, value: object, scope: Scope) -> str | None
     if path is not None and not path.startswith("/dev/"):
         name = path.rpartition("/")[2]
         write = f'write "/dev/{name}"' if name not in {"", "dev"} else 'write for example "/dev/kvm"'
-        scope.report(spot.make_error("path", "device nodes are under /dev", write, mark="text"))
+        scope.report_error(spot, "path", "device nodes are under /dev", write, mark="text")
         return None
     return path
 
@@ -145,7 +141,7 @@ def _compile_directory(spot: FilePosition, value: object, scope: Scope) -> str |
         write = (
             f'write {{ node = "{path}" }}' if path.startswith("/dev/") else 'write for example "/sys/class/npu/npu*"'
         )
-        scope.report(spot.make_error("path", "directories are looked for under /sys and /proc", write, mark="text"))
+        scope.report_error(spot, "path", "directories are looked for under /sys and /proc", write, mark="text")
         return None
     return path
 
@@ -153,17 +149,17 @@ def _compile_directory(spot: FilePosition, value: object, scope: Scope) -> str |
 def _compile_path(spot: FilePosition, value: object, scope: Scope, below: Sequence[str], example: str) -> str | None:
     """Return a glob of paths, or None with a finding. below, example: for the correction."""
     if not isinstance(value, str):
-        scope.report(spot.make_error("type", "a pattern is text", f'write "{spot.source_text}"'))
+        scope.report_error(spot, "type", "a pattern is text", f'write "{spot.source_text}"')
         return None
     try:
         glob.parse(value, allow_captures=True)
     except PatternError as error:
-        scope.report(spot.make_error("glob", error.message, error.write, mark=TextPiece(error.at, error.length)))
+        scope.report_error(spot, "glob", error.message, error.write, mark=TextPiece(error.at, error.length))
         return None
     path = value
     fault = find_path_fault(path, below=below, example=example)
     if fault is not None:
-        scope.report(spot.make_error("path", fault.message, fault.write, mark="text"))
+        scope.report_error(spot, "path", fault.message, fault.write, mark="text")
         return None
     return path
 
@@ -172,7 +168,7 @@ def _compile_fixed_name(spot: FilePosition, value: object, scope: Scope) -> str 
     """Return the name of a device that always exists, or None with a finding."""
     if isinstance(value, str) and value and not has_control(value):
         return value
-    scope.report(spot.make_error("type", "what is always there has a name: text", 'write for example "slot-a"'))
+    scope.report_error(spot, "type", "what is always there has a name: text", 'write for example "slot-a"')
     return None
 
 

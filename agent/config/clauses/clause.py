@@ -31,7 +31,7 @@ def compile_clause(name: str, branch: Branch, scope: Scope) -> Clause:
 def refuse_empty(branch: Branch, scope: Scope, message: str, write: str) -> None:
     """Report a clause without any line, because it would match everything."""
     if not branch.members and branch.spot.data == {}:
-        scope.report(branch.spot.make_error("type", message, write, mark="key"))
+        scope.report_error(branch.spot, "type", message, write, mark="key")
 
 
 def _compile_either(name: str, branch: Branch, scope: Scope) -> EitherLine | None:
@@ -48,10 +48,8 @@ def _compile_either(name: str, branch: Branch, scope: Scope) -> EitherLine | Non
     removed_spots = [node.spot for node in branch.members.values() if isinstance(node, RemovedValue)]
     if not alternatives and (removed_spots or spot.data == {}):  # else the faults of the alternatives are reported
         write = f"leave one of them in, or take all of {name.removesuffix(f'.{EITHER}')} out and say it anew"
-        scope.report(
-            (removed_spots[-1] if removed_spots else spot).make_error(
-                "missing", "this either has no alternative", write, mark="key"
-            )
+        scope.report_error(
+            removed_spots[-1] if removed_spots else spot, "missing", "this either has no alternative", write, mark="key"
         )
     return EitherLine(name, tuple(alternatives), spot.source_text, spot.origin) if alternatives else None
 

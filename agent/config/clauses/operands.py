@@ -20,14 +20,14 @@ _WORD_IN_OPERAND = re.compile(
 def compile_glob(spot: FilePosition, value: object, scope: Scope) -> glob.Glob | None:
     """Return the glob of a value, or None with a finding."""
     if not isinstance(value, str):
-        scope.report(spot.make_error("type", "a pattern is text", f'write "{spot.source_text}"'))
+        scope.report_error(spot, "type", "a pattern is text", f'write "{spot.source_text}"')
         return None
     if refuse_word(spot, value, scope):
         return None
     try:
         return glob.parse(value)
     except glob.PatternError as error:
-        scope.report(spot.make_error("glob", error.message, error.write, mark=TextPiece(error.at, error.length)))
+        scope.report_error(spot, "glob", error.message, error.write, mark=TextPiece(error.at, error.length))
         return None
 
 
@@ -38,7 +38,7 @@ def refuse_word(spot: FilePosition, value: str, scope: Scope) -> bool:
         return False
     message = f"a test compares with what is written, and {match[0]} is a word"
     mark = TextPiece(match.start(), len(match[0]))
-    scope.report(spot.make_error("text", message, "compare two words by a join's on", mark=mark))
+    scope.report_error(spot, "text", message, "compare two words by a join's on", mark=mark)
     return True
 
 

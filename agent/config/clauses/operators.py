@@ -48,7 +48,7 @@ class TestCompiler(Struct):
             return None
         if isinstance(value, list):
             if not value:
-                self.scope.report(spot.make_error("type", "an empty list holds of nothing", "write one value at least"))
+                self.scope.report_error(spot, "type", "an empty list holds of nothing", "write one value at least")
                 return None
             alternatives = require_all(
                 [self.compile_test(spot.get_child(index), item) for index, item in enumerate(value)]
@@ -67,7 +67,7 @@ class TestCompiler(Struct):
             other_operators = ", ".join(name for name in LIST_OPERATORS if name not in {operator, "any"})
             message = f"a list: say {{ {operator} = {source_text} }}, or {other_operators}"
             write = f"write {{ {operator} = {source_text} }}"
-        self.scope.report(spot.make_error("type", message, write))
+        self.scope.report_error(spot, "type", message, write)
 
     def _get_example_word(self) -> str:
         """Return a word that the items of a list relation have, or `WORD` if they have no name."""
@@ -80,14 +80,14 @@ class TestCompiler(Struct):
         )
         if not tests:
             if not table:
-                self.scope.report(spot.make_error("type", "a test is missing here", 'write for example = "x"'))
+                self.scope.report_error(spot, "type", "a test is missing here", 'write for example = "x"')
             return None
         return tests[0] if len(tests) == 1 else AllTests(tuple(tests))
 
     def _compile_operator(self, spot: FilePosition, name: str, value: object) -> Test | None:
         if name not in OPERATORS:
             message = f"no operator has the name {name}"
-            self.scope.report(spot.make_error("unknown-key", message, make_hint(name, OPERATORS), mark="key"))
+            self.scope.report_error(spot, "unknown-key", message, make_hint(name, OPERATORS), mark="key")
             return None
         if not self._is_applicable(spot, name, value):
             return None
@@ -98,7 +98,7 @@ class TestCompiler(Struct):
             case "exists":
                 if isinstance(value, bool):
                     return operators.Exists(value)
-                self.scope.report(spot.make_error("type", "exists is true or false, without quotes", "write true"))
+                self.scope.report_error(spot, "type", "exists is true or false, without quotes", "write true")
                 return None
             case "has" | "has_all" | "has_any":
                 return self._compile_has(spot, name, value)
@@ -116,27 +116,27 @@ class TestCompiler(Struct):
         if isinstance(value, int) and not isinstance(value, bool):
             return operators.Within((_ENDS[name](value),))
         write = f"write {value}, without quotes" if isinstance(value, str) and value.isdecimal() else ""
-        self.scope.report(spot.make_error("type", f"{name} is followed by a number", write))
+        self.scope.report_error(spot, "type", f"{name} is followed by a number", write)
         return None
 
     def _is_applicable(self, spot: FilePosition, name: str, value: object) -> bool:
         """Return whether an operator fits the word. If not, report the correction."""
         misfit = find_misfit(name, self.signature, value, spot.source_text, self._get_example_word)
         if misfit is not None:
-            self.scope.report(spot.make_error("type", *misfit, mark="key"))
+            self.scope.report_error(spot, "type", *misfit, mark="key")
         return misfit is None
 
     def _compile_has(self, spot: FilePosition, name: str, value: object) -> Test | None:
         if name == "has":
             if isinstance(value, (list, dict)):
                 write = f"write {{ has_any = {spot.source_text} }}, or has_all" if isinstance(value, list) else ""
-                self.scope.report(spot.make_error("type", "has is for one value", write or "write { any = … }"))
+                self.scope.report_error(spot, "type", "has is for one value", write or "write { any = … }")
                 return None
             operand = self._compile_operand(spot, value)
             return None if operand is None else Has(operand)
         if not isinstance(value, list) or not value:
             write = f"write [{spot.source_text}]" if not isinstance(value, (list, dict)) else "write one value at least"
-            self.scope.report(spot.make_error("type", f"{name} is followed by a list of values", write))
+            self.scope.report_error(spot, "type", f"{name} is followed by a list of values", write)
             return None
         operands: list[Scalar | None] = [
             self._compile_operand(spot.get_child(index), item) for index, item in enumerate(value)
@@ -154,41 +154,39 @@ class TestCompiler(Struct):
             clause = self.compile_inner(spot, value, inner_scope)
             return operators.RelationItems(quantifier, self.word, clause) if clause.lines else None
         write = f"write {{ {quantifier.value} = {{ {self._get_example_word()} = {spot.source_text} }} }}"
-        self.scope.report(
-            spot.make_error("type", f"{quantifier.value} is followed by a clause on the words of each", write)
-        )
+        self.scope.report_error(spot, "type", f"{quantifier.value} is followed by a clause on the words of each", write)
         return None
 
     def _compile_like(self, spot: FilePosition, value: object) -> Test | None:
         elements = spot.list_elements(value)
         if not elements:
-            self.scope.report(spot.make_error("type", "an empty list holds of nothing", "write one pattern at least"))
+            self.scope.report_error(spot, "type", "an empty list holds of nothing", "write one pattern at least")
         globs = require_all([compile_glob(item_spot, item, self.scope) for item_spot, item in elements])
         return operators.Like(tuple(globs)) if globs else None
 
     def _compile_text_test(self, spot: FilePosition, name: str, value: object) -> Test | None:
         if not isinstance(value, str):
-            self.scope.report(spot.make_error("type", f"{name} is followed by text", f'write "{spot.source_text}"'))
+            self.scope.report_error(spot, "type", f"{name} is followed by text", f'write "{spot.source_text}"')
             return None
         if refuse_word(spot, value, self.scope):
             return None
         if name == "contains":
             if value:
                 return operators.Contains(value)
-            self.scope.report(spot.make_error("type", "every text contains nothing", "write { exists = true }"))
+            self.scope.report_error(spot, "type", "every text contains nothing", "write { exists = true }")
             return None
         try:
             return compile_expression(value)
         except ExpressionError as error:
             at = value.find(error.piece) if error.piece else -1
             mark: FindingMark = TextPiece(at, len(error.piece)) if at >= 0 else "text"
-            self.scope.report(spot.make_error("matching", error.message, error.write, mark=mark))
+            self.scope.report_error(spot, "matching", error.message, error.write, mark=mark)
             return None
 
     def _compile_in(self, spot: FilePosition, value: object) -> Test | None:
         if not isinstance(value, str):
             write = f'write "{value}"' if isinstance(value, int) and not isinstance(value, bool) else ""
-            self.scope.report(spot.make_error("type", "ranges are text", write or 'write for example "0-3,5"'))
+            self.scope.report_error(spot, "type", "ranges are text", write or 'write for example "0-3,5"')
             return None
         if refuse_word(spot, value, self.scope):
             return None
@@ -196,7 +194,7 @@ class TestCompiler(Struct):
             return operators.Within(parse_ranges(value, hexadecimal=self.signature.kind is ValueType.HEX))
         except RangeError as error:
             mark: FindingMark = TextPiece(error.at, error.length) if error.length else "value"
-            self.scope.report(spot.make_error("type", error.message, error.write, mark=mark))
+            self.scope.report_error(spot, "type", error.message, error.write, mark=mark)
             return None
 
     def _compile_operand(self, spot: FilePosition, value: object) -> Scalar | None:
@@ -211,5 +209,5 @@ class TestCompiler(Struct):
             write = error.write
             if not write and kind in _TEXT_KINDS and isinstance(value, (int, float)):
                 write = f'write "{spot.source_text}"'
-            self.scope.report(spot.make_error("hex-id" if kind in _ID_KINDS else "type", error.message, write))
+            self.scope.report_error(spot, "hex-id" if kind in _ID_KINDS else "type", error.message, write)
             return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agent.config.give.give_sections import GiveSection, has_unread_key
+from agent.config.give.give_sections import GiveSection
 from agent.config.merge.config_tree import Branch
 from agent.config.scope import Scope
 from agent.config.values.templates import compile_template
@@ -24,24 +24,20 @@ def compile_cdi(sections: Sequence[GiveSection], scope: Scope) -> tuple[CdiGive,
 
 def _compile_device(key: str, member: Branch, section: GiveSection, scope: Scope) -> CdiGive | None:
     condition = section.compile_condition(member)
-    leaf, via = member.get_leaf("name"), member.get_leaf("via")
+    message = f"{section.address}.cdi.{key} has no name"
+    leaf = scope.require_leaf(member, "name", message, 'write name = "vendor/class=device"')
     if leaf is None:
-        if scope.has_all_keys and not has_unread_key(member, "give.cdi"):
-            message = f"{section.address}.cdi.{key} has no name"
-            scope.report(member.spot.make_error("missing", message, 'write name = "vendor/class=device"', mark="key"))
         return None
     name = compile_template(leaf.spot, leaf.value, scope, "a CDI device's name")
     if name is None:
         return None
     if not is_qualified_name("".join(piece if isinstance(piece, str) else "x" for piece in name.template.pieces)):
         message = "a CDI device's full name is vendor/class=device"
-        scope.report(
-            leaf.spot.make_error("cdi-name", message, 'write for example "example.com/card={name}"', mark="text")
-        )
+        scope.report_error(leaf.spot, "cdi-name", message, 'write for example "example.com/card={name}"', mark="text")
         return None
     if condition.is_never:
         return None
-    unchecked = member.is_on("unchecked")
+    unchecked, via = member.is_on("unchecked"), member.get_leaf("via")
     return CdiGive(
         key, name.template, str(via.value) if via else "field", unchecked, leaf.spot.origin, condition.clause
     )

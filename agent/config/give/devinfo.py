@@ -16,9 +16,7 @@ def compile_devinfo(give: Branch | None, scope: Scope, slots: Slots | None) -> J
         return None
     if slots is not None:
         message = "a slot is of no device, so there is no file of it"
-        scope.report(
-            branch.spot.make_error("type", message, "write devinfo = false, or replicas for slots", mark="key")
-        )
+        scope.report_error(branch.spot, "type", message, "write devinfo = false, or replicas for slots", mark="key")
         return None
     table = compile_json(branch, scope, "give.devinfo").text
     return table if isinstance(table, JsonTable) else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
-from agent.config.give.give_sections import GiveCondition, GiveSection, has_unread_key
+from agent.config.give.give_sections import GiveCondition, GiveSection
 from agent.config.merge.config_tree import Branch, Leaf
 from agent.config.scope import Scope
 from agent.config.toml.file_position import FilePosition, FindingMark
@@ -79,7 +79,7 @@ def _compile_items(
                 message = f"{rival} has the name {give.name.source} too, and one would be lost"
                 is_conditional_section = "give.also." in rival + address
                 write = "take another option, or another name" if is_conditional_section else "give it another name"
-                scope.report(spot.make_error("duplicate-name", message, write))
+                scope.report_error(spot, "duplicate-name", message, write)
                 continue
             rivals.append((address, give))
             gives.append(give)
@@ -110,7 +110,7 @@ def _compile_item(
         return None
     if name.is_list:
         message = f"{env_section.noun}'s name is one text, and this has a list in it"
-        scope.report(spot.make_error("type", message, "put the list into value", mark="text"))
+        scope.report_error(spot, "type", message, "put the list into value", mark="text")
         return None
     name_words = {slot.word for slot in name.template.slots}
     is_single_value = "n" not in name_words if value.is_list else value.varies and name_words.isdisjoint({"n", "id"})
@@ -127,19 +127,17 @@ def _compile_item(
         elif value.is_json:
             write = 'add key = "{id}": one object, with a member for each device'
         spot = value.spot
-        scope.report(spot.make_error("differs-between-devices", message, write or 'add join = ","', mark=value.mark))
+        scope.report_error(spot, "differs-between-devices", message, write or 'add join = ","', mark=value.mark)
         return None
     return EnvGive(key, name.template, value.text, join, value.spot.origin, condition.clause, member_key)
 
 
 def _compile_value(address: str, member: Branch, env_section: _EnvSection, scope: Scope) -> CompiledValue | None:
     """Return the value of an item, or None. A missing value is reported."""
-    leaf, json = member.get_leaf("value"), member.get_branch("json")
-    if json is not None:
+    if (json := member.get_branch("json")) is not None:
         return compile_json(json, scope)
+    leaf = scope.require_leaf(member, "value", f"{address} has no value", 'write value = "…"')
     if leaf is None:
-        if scope.has_all_keys and not has_unread_key(member, env_section.key):
-            scope.report(member.spot.make_error("missing", f"{address} has no value", 'write value = "…"', mark="key"))
         return None
     template = compile_template(
         leaf.spot, leaf.value, scope, f"{env_section.noun}'s value", in_grant=True, may_be_empty=True
@@ -156,19 +154,17 @@ def _compile_member_key(member: Branch, env_section: _EnvSection, scope: Scope) 
         return None
     if member.get_branch("json") is None:
         message = "key names the member that each device has in the JSON of json, and there is none"
-        scope.report(
-            leaf.spot.make_error("type", message, f"leave it out, or write json for {env_section.noun}", mark="key")
+        scope.report_error(
+            leaf.spot, "type", message, f"leave it out, or write json for {env_section.noun}", mark="key"
         )
         return None
     if (join := member.get_leaf("join")) is not None:
         message = "with key all devices are in one object, so nothing is joined"
-        scope.report(join.spot.make_error("type", message, "leave it out", mark="key"))
+        scope.report_error(join.spot, "type", message, "leave it out", mark="key")
     template = compile_template(leaf.spot, leaf.value, scope, "key", in_grant=True)
     if template is not None and template.is_list:
-        scope.report(
-            leaf.spot.make_error(
-                "type", "key is one text, and this has a list in it", 'write key = "{id}"', mark="text"
-            )
+        scope.report_error(
+            leaf.spot, "type", "key is one text, and this has a list in it", 'write key = "{id}"', mark="text"
         )
         return None
     if (
@@ -178,7 +174,7 @@ def _compile_member_key(member: Branch, env_section: _EnvSection, scope: Scope) 
         and not (scope.is_single or scope.has_one_per_container)
     ):
         message = "all devices would be the same member of the object"
-        scope.report(leaf.spot.make_error("differs-between-devices", message, 'write key = "{id}"', mark="text"))
+        scope.report_error(leaf.spot, "differs-between-devices", message, 'write key = "{id}"', mark="text")
         return None
     return template.template if template else None
 
@@ -187,7 +183,7 @@ def _compile_separator(leaf: Leaf, scope: Scope) -> str | None:
     """Return the text between the values of several devices, or None. A wrong type is reported."""
     if isinstance(leaf.value, str) and not has_control(leaf.value):
         return leaf.value
-    scope.report(leaf.spot.make_error("type", "join is text without control characters", 'write ","'))
+    scope.report_error(leaf.spot, "type", "join is text without control characters", 'write ","')
     return None
 
 
@@ -213,6 +209,6 @@ def _compile_annotation_key(
     elif not is_annotation_key(key):
         fault = "a key is name or domain/name, of letters, digits, -, _ and .", 'write for example "example.com/ids"'
     if fault is not None:
-        scope.report(spot.make_error("annotation-key", *fault, mark=mark))
+        scope.report_error(spot, "annotation-key", *fault, mark=mark)
         return None
     return template

@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import NamedTuple
 
 from agent.config.clauses.clause import compile_clause, refuse_empty
-from agent.config.language.key_table import PLACES
 from agent.config.merge.config_tree import Branch
 from agent.config.scope import Scope
 from agent.config.toml.file_position import FilePosition
@@ -73,18 +72,12 @@ def make_sections(give: Branch | None, scope: Scope) -> tuple[GiveSection, ...]:
         address = f"give.also.{name}"
         if branch.get_branch("when") is None and scope.has_all_keys:
             write = "write when = { … }, or put what it gives below give itself"
-            scope.report(branch.spot.make_error("missing", f"{address} does not say when", write, mark="key"))
+            scope.report_error(branch.spot, "missing", f"{address} does not say when", write, mark="key")
         if branch.members.keys() <= {"when"} and scope.has_all_keys:
             write = "write what it gives, for example nodes.NAME = …"
-            scope.report(branch.spot.make_error("missing", f"{address} gives nothing", write, mark="key"))
+            scope.report_error(branch.spot, "missing", f"{address} gives nothing", write, mark="key")
         sections.append(GiveSection(branch, address, scope, branch.get_branch("when")))
     return tuple(sections)
-
-
-def has_unread_key(member: Branch, place: str) -> bool:
-    """Return whether a table has an unknown key. That key has a finding already, and it may be the missing one."""
-    data = member.spot.data
-    return isinstance(data, dict) and any(key not in PLACES[place].keys for key in data)
 
 
 class _OptionFacts:

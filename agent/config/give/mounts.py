@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agent.config.give.give_sections import GiveSection, has_unread_key
+from agent.config.give.give_sections import GiveSection
 from agent.config.give.nodes import compile_container_paths, find_collision
 from agent.config.merge.config_tree import Branch
 from agent.config.scope import Scope
@@ -28,11 +28,8 @@ def compile_mounts(sections: Sequence[GiveSection], scope: Scope) -> tuple[Mount
 
 def _compile_mount(name: str, member: Branch, section: GiveSection, scope: Scope) -> MountGive | None:
     condition = section.compile_condition(member)
-    leaf = member.get_leaf("path")
+    leaf = scope.require_leaf(member, "path", f"{section.address}.mounts.{name} has no path", 'write path = "/…"')
     if leaf is None:
-        if scope.has_all_keys and not has_unread_key(member, "give.mounts"):
-            message = f"{section.address}.mounts.{name} has no path"
-            scope.report(member.spot.make_error("missing", message, 'write path = "/…"', mark="key"))
         return None
     path = compile_path(leaf.spot, leaf.value, scope, "a mount's path", container=False, example="/opt/x")
     is_several = None if path is None else _can_match_several(path, scope)
@@ -48,7 +45,7 @@ def _compile_mount(name: str, member: Branch, section: GiveSection, scope: Scope
         if (fault := _find_mount_collision(target, is_several=is_several) or find_collision(path, target, "mounts"))
     ]
     for target, message, write in faults:
-        scope.report(target.spot.make_error("differs-between-devices", message, write, mark="text"))
+        scope.report_error(target.spot, "differs-between-devices", message, write, mark="text")
     if faults or condition.is_never:
         return None
     return MountGive(
@@ -88,5 +85,5 @@ def _can_match_several(path: CompiledTemplate, scope: Scope) -> bool | None:
         return not parse(plain).is_literal
     except PatternError as error:
         write = "".join(source[ord(c) - _HIDDEN] if 0 <= ord(c) - _HIDDEN < len(source) else c for c in error.write)
-        scope.report(path.spot.make_error("glob", error.message, write, mark=TextPiece(error.at, error.length)))
+        scope.report_error(path.spot, "glob", error.message, write, mark=TextPiece(error.at, error.length))
         return None

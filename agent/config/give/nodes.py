@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agent.config.give.give_sections import GiveCondition, GiveSection, has_unread_key
+from agent.config.give.give_sections import GiveCondition, GiveSection
 from agent.config.merge.config_tree import Branch, Leaf
 from agent.config.scope import Scope, WordSignature
 from agent.config.toml.file_position import TextPiece
@@ -44,13 +44,10 @@ def _compile_node(
 ) -> tuple[NodeGive | None, WordSignature]:
     """Return a node, and the signature of its container path."""
     default_signature = WordSignature(ValueType.PATH, varies=not (scope.is_single or scope.has_one_per_container))
-    path_leaf = member.get_leaf("path")
+    path_leaf = scope.require_leaf(member, "path", f"{address} has no path", 'write path = "{node}"')
     permissions = compile_permissions(member.get_leaf("permissions"), scope)
     optional = _compile_switch(member.get_leaf("optional"), "optional", scope)
     if path_leaf is None:
-        if scope.has_all_keys and not has_unread_key(member, "give.nodes"):
-            message = f"{address} has no path"
-            scope.report(member.spot.make_error("missing", message, 'write path = "{node}"', mark="key"))
         return None, default_signature
     path = compile_path(path_leaf.spot, path_leaf.value, scope, "a node's path", container=False)
     if path is None or not _is_single_path(path, scope):
@@ -61,7 +58,7 @@ def _compile_node(
         return None, default_signature
     faults = [fault for target in container_paths if (fault := find_collision(path, target))]
     for target, message, write in faults:
-        scope.report(target.spot.make_error("differs-between-devices", message, write, mark="text"))
+        scope.report_error(target.spot, "differs-between-devices", message, write, mark="text")
     per_member = path.varies_by_member or condition.per_member
     is_list = path.is_list or per_member or len(container_paths) > 1
     signature = WordSignature(
@@ -78,7 +75,7 @@ def compile_container_paths(leaf: Leaf, scope: Scope, *, of_node: bool = False) 
     """Return the container paths of a `to`, or None. Faults are reported."""
     elements = leaf.spot.list_elements(leaf.value)
     if not elements:
-        scope.report(leaf.spot.make_error("type", "an empty list gives nothing", "leave to out, or write a path"))
+        scope.report_error(leaf.spot, "type", "an empty list gives nothing", "leave to out, or write a path")
         return None
     paths = [compile_path(spot, item, scope, "to", container=True, of_node=of_node) for spot, item in elements]
     compiled_paths = [path for path in paths if path is not None]
@@ -118,7 +115,7 @@ def compile_permissions(leaf: Leaf | None, scope: Scope) -> str | None:
         return "rw"
     letters = leaf.value
     if not isinstance(letters, str):
-        scope.report(leaf.spot.make_error("type", "permissions are letters of r, w, m", 'write "rw"'))
+        scope.report_error(leaf.spot, "type", "permissions are letters of r, w, m", 'write "rw"')
         return None
     write = 'write "rw", the default, or "rwm"'
     invalid_letters = [letter for letter in dict.fromkeys(letters) if letter not in _PERMISSIONS]
@@ -129,12 +126,12 @@ def compile_permissions(leaf: Leaf | None, scope: Scope) -> str | None:
             else "this is none"
         )
         message = f"letters are r (read), w (write), m (mknod); {fault}"
-        scope.report(leaf.spot.make_error("permissions", message, write, mark="text"))
+        scope.report_error(leaf.spot, "permissions", message, write, mark="text")
         return None
     sorted_letters = "".join(letter for letter in _PERMISSIONS if letter in letters)
     if len(sorted_letters) != len(letters):
-        scope.report(
-            leaf.spot.make_error("permissions", "each letter stands once", f'write "{sorted_letters}"', mark="text")
+        scope.report_error(
+            leaf.spot, "permissions", "each letter stands once", f'write "{sorted_letters}"', mark="text"
         )
         return None
     return sorted_letters
@@ -145,7 +142,7 @@ def _compile_switch(leaf: Leaf | None, key: str, scope: Scope) -> bool | None:
         return False
     if isinstance(leaf.value, bool):
         return leaf.value
-    scope.report(leaf.spot.make_error("type", f"{key} is true or false, without quotes", "write true"))
+    scope.report_error(leaf.spot, "type", f"{key} is true or false, without quotes", "write true")
     return None
 
 
@@ -159,6 +156,6 @@ def _is_single_path(path: CompiledTemplate, scope: Scope) -> bool:
             message = "what is given is one node; patterns say what a source is"
             write = f'write source = {{ node = "{path.template.source}" }}, and path = "{{node}}"'
             mark = TextPiece(path.template.source.index(glob_character), 1)
-            scope.report(path.spot.make_error("glob", message, write, mark=mark))
+            scope.report_error(path.spot, "glob", message, write, mark=mark)
             return False
     return True

@@ -37,11 +37,11 @@ def _compile_nodes(branch: Branch, section: GiveSection, scope: Scope) -> Iterat
     required_names, optional_names = (_list_names(branch, key, default) for key, default in _SETS)
     if not (required_names or optional_names):
         message = f"{section.address}.rdma gives nothing: both required and optional are empty"
-        scope.report(branch.spot.make_error("missing", message, "write rdma = true, or take it out", mark="key"))
+        scope.report_error(branch.spot, "missing", message, "write rdma = true, or take it out", mark="key")
         return
     if scope.source is not None and scope.source.kind == "fixed":
         message = f"{section.address}.rdma: a device of source fixed is nothing that has an RDMA device"
-        scope.report(branch.spot.make_error("type", message, 'write source = "infiniband"', mark="key"))
+        scope.report_error(branch.spot, "type", message, 'write source = "infiniband"', mark="key")
         return
     relation = next((relation for relation in _RELATIONS if scope.has_word(f"{relation}.uverbs")), None)
     if relation is None or permissions is None or condition.is_never:

@@ -69,7 +69,7 @@ def compile_vfio(sections: Sequence[GiveSection], scope: Scope, *, is_shared: bo
         section_nodes = _compile_section(branch, condition, scope)
         if is_shared:
             message = "VFIO hands a function out to one user at a time, and here one device is given to several"
-            scope.report(branch.spot.make_error("type", message, "take replicas or slots out", mark="key"))
+            scope.report_error(branch.spot, "type", message, "take replicas or slots out", mark="key")
         if section_nodes and not condition.is_never:
             nodes += section_nodes
             gives.append(VfioGive(branch.spot.origin, condition.clause))
@@ -81,7 +81,7 @@ def _compile_section(branch: Branch, condition: GiveCondition, scope: Scope) -> 
     spot = branch.spot
     if scope.source is not None and scope.source.kind not in SOURCES:
         message = f"VFIO hands out PCI functions and mediated devices, and the source is {scope.source.kind}"
-        scope.report(spot.make_error("type", message, 'write source = "pci" or "mdev"', mark="key"))
+        scope.report_error(spot, "type", message, 'write source = "pci" or "mdev"', mark="key")
         return []
     leaf = branch.get_leaf("backend")
     backend = str(leaf.value) if leaf else "auto"
@@ -115,7 +115,7 @@ def _has_group_keys(branch: Branch, scope: Scope) -> bool:
     leaves = [leaf for leaf in (branch.get_leaf("to"), branch.get_leaf("noiommu")) if leaf is not None and leaf.value]
     for leaf in leaves:
         message = f"{leaf.spot.path[-1]} is about the group's node, and with iommufd that is not given"
-        scope.report(leaf.spot.make_error("type", message, 'leave it out, or write backend = "both"', mark="key"))
+        scope.report_error(leaf.spot, "type", message, 'leave it out, or write backend = "both"', mark="key")
     return bool(leaves)
 
 
@@ -130,7 +130,7 @@ def _compile_container_path(branch: Branch, scope: Scope) -> CompiledTemplate | 
         return None
     if (fault := find_collision(path, paths[0])) is not None:
         target, message, write = fault
-        scope.report(target.spot.make_error("differs-between-devices", message, write, mark="text"))
+        scope.report_error(target.spot, "differs-between-devices", message, write, mark="text")
         return None
     return paths[0]
 

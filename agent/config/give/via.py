@@ -34,7 +34,7 @@ def compile_via(give: Branch | None, gives: SpecGives, scope: Scope) -> tuple[st
     marked_gives = _mark_gives(gives, scope)
     if scope.has_all_keys and not any(item.in_spec for group in marked_gives for item in group):
         message = "a CDI spec would say nothing: no node, mount or variable here is the same for every container"
-        scope.report(leaf.spot.make_error("nothing-in-spec", message, 'write "kubelet", the default', mark="text"))
+        scope.report_error(leaf.spot, "nothing-in-spec", message, 'write "kubelet", the default', mark="text")
     return str(leaf.value), marked_gives
 
 

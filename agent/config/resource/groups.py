@@ -26,10 +26,10 @@ def declare_members(tree: Branch, scope: Scope) -> None:
     for name, part in parts.list_branches() if parts else ():
         if not _WORD.fullmatch(name):
             message = f"{name} is no word, and the name of a part is one"
-            scope.report(part.spot.make_error("type", message, "write letters, digits and _", mark="key"))
+            scope.report_error(part.spot, "type", message, "write letters, digits and _", mark="key")
         elif name in _list_known_words(scope):
             message = f"{name} is a word already"
-            scope.report(part.spot.make_error("type", message, "give the part another name", mark="key"))
+            scope.report_error(part.spot, "type", message, "give the part another name", mark="key")
         scope.member_names.add(name)
 
 
@@ -53,7 +53,7 @@ def compile_group(tree: Branch, scope: Scope) -> Grouping | None:
         return None
     if tree.get_branch("slots") is not None:
         message = "slots are shares of all that there is, so nothing is put together for them"
-        scope.report(group.spot.make_error("type", message, "leave out group, or slots", mark="key"))
+        scope.report_error(group.spot, "type", message, "leave out group, or slots", mark="key")
     group_words = _compile_group_words(group.get_leaf("by"), scope)
     parts = group.get_branch("parts")
     clauses: dict[str, Clause] = {}
@@ -65,12 +65,10 @@ def compile_group(tree: Branch, scope: Scope) -> Grouping | None:
     if group.get_leaf("by") is None and scope.has_all_keys:
         if parts is None or not parts.spot.data:
             message = "group says by which word devices are together, or what parts they are"
-            scope.report(
-                group.spot.make_error("missing", message, 'write for example group = "iommu.group"', mark="key")
-            )
+            scope.report_error(group.spot, "missing", message, 'write for example group = "iommu.group"', mark="key")
         elif claims is not None and claims.value == "all":
             message = "all of a group come along, and no word says what a group is"
-            scope.report(claims.spot.make_error("missing", message, "add by", mark="text"))
+            scope.report_error(claims.spot, "missing", message, "add by", mark="text")
     if group_words is None:
         return None
     return Grouping(group_words, claims is not None and claims.value == "all", clauses, _digest_group(tree))
@@ -82,9 +80,7 @@ def _compile_group_words(leaf: Leaf | None, scope: Scope) -> tuple[GroupWord, ..
         return ()
     elements = leaf.spot.list_elements(leaf.value)
     if not elements:
-        scope.report(
-            leaf.spot.make_error("type", "an empty list puts nothing together", 'write for example "iommu.group"')
-        )
+        scope.report_error(leaf.spot, "type", "an empty list puts nothing together", 'write for example "iommu.group"')
     compiled_words = [_compile_group_word(spot, item, scope) for spot, item in elements]
     group_words = tuple(group_word for group_word in compiled_words if group_word is not None)
     return group_words if group_words and len(group_words) == len(compiled_words) else None
@@ -92,18 +88,18 @@ def _compile_group_words(leaf: Leaf | None, scope: Scope) -> tuple[GroupWord, ..
 
 def _compile_group_word(spot: FilePosition, value: object, scope: Scope) -> GroupWord | None:
     if not isinstance(value, str):
-        scope.report(spot.make_error("type", "by is a word of the device", 'write for example "iommu.group"'))
+        scope.report_error(spot, "type", "by is a word of the device", 'write for example "iommu.group"')
         return None
     if "{" in value:
         write = f'write "{value.strip("{}")}"'
-        scope.report(spot.make_error("text", "by is the name of a word, without braces", write, mark="text"))
+        scope.report_error(spot, "text", "by is the name of a word, without braces", write, mark="text")
         return None
     signature = scope.find_word(spot, value, TextPiece(0, len(value)))
     if signature is None:
         return None
     if signature.is_list and signature is not ANYTHING:
         message = f"{value} is a list, and two devices are together if one value is equal"
-        scope.report(spot.make_error("type", message, "make it a word of one value, by let", mark="text"))
+        scope.report_error(spot, "type", message, "make it a word of one value, by let", mark="text")
         return None
     return GroupWord(value, signature.kind)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from agent.config.clauses.clause import compile_clause, refuse_empty
-from agent.config.give.give_sections import has_unread_key
 from agent.config.give.vfio import CHECK
 from agent.config.language.durations import parse_duration
 from agent.config.language.value_checks import parse_looks
@@ -112,9 +111,8 @@ def _compile_check(
             and interval is source_interval is None
         ):
             message = "without every, looks come with events and the sweep: how long two of them take is chance"
-            scope.report_warning(
-                leaf.spot.make_warning("looks-by-chance", message, 'add every = "5s", or write a time: "10s"')
-            )
+            write = 'add every = "5s", or write a time: "10s"'
+            scope.report_warning(leaf.spot, "looks-by-chance", message, write)
     unknown = branch.get_leaf("on_unknown")
     reason = branch.get_leaf("reason")
     reason_template = (
@@ -188,9 +186,7 @@ def _compile_clause(name: str, branch: Branch, scope: Scope) -> Clause | None:
     """Return the clause of `holds`, or None. A missing clause is reported."""
     clause_branch = branch.get_branch("holds")
     if clause_branch is None:
-        if scope.has_all_keys and not has_unread_key(branch, "health"):
-            message = f"health.{name} does not say what is asked"
-            scope.report(branch.spot.make_error("missing", message, "write holds = { WORD = … }", mark="key"))
+        scope.report_missing(branch, f"health.{name} does not say what is asked", "write holds = { WORD = … }")
         return None
     message = f"health.{name} says nothing, so it would always hold"
     refuse_empty(clause_branch, scope, message, "take it out, or say what holds")

@@ -16,4 +16,4 @@ def report_device_words(subject: str, clause: Branch, scope: Scope, write: str) 
     for address, node in clause.members.items():
         if isinstance(node, Leaf) and not is_host_word(address):
             message = f"{subject} is about the machine: host.…, options.…, or a path from the root"
-            scope.report(node.spot.make_error("unknown-word", message, write, mark="key"))
+            scope.report_error(node.spot, "unknown-word", message, write, mark="key")

@@ -46,16 +46,14 @@ def compile_ids(tree: Branch, scope: Scope, spot: FilePosition, *, required: boo
         return _make_default_ids(tree, scope, spot, required=required)
     elements = leaf.spot.list_elements(leaf.value)
     if not elements:
-        scope.report(leaf.spot.make_error("type", "an empty list names nothing", 'write for example "{pci.address}"'))
+        scope.report_error(leaf.spot, "type", "an empty list names nothing", 'write for example "{pci.address}"')
     phrases = [compile_template(item_spot, item, scope, "an id") for item_spot, item in elements]
     templates = tuple(template for template in phrases if template is not None)
     has_location = False
     for template in templates:
         if template.is_list:
-            scope.report(
-                template.spot.make_error(
-                    "type", "an id is one text, and this has a list in it", _SINGLE_VALUE_HINT, mark="text"
-                )
+            scope.report_error(
+                template.spot, "type", "an id is one text, and this has a list in it", _SINGLE_VALUE_HINT, mark="text"
             )
             return ()
         _warn_of_unstable_words(template, scope, has_location=has_location)
@@ -71,7 +69,7 @@ def compile_ids(tree: Branch, scope: Scope, spot: FilePosition, *, required: boo
     ):
         message = "no word of the device is in it, so all devices would have one id"
         write = f'write "{templates[0].template.source}-{_find_stable_id(scope.source) or "{path_id}"}"'
-        scope.report(templates[0].spot.make_error("differs-between-devices", message, write, mark="text"))
+        scope.report_error(templates[0].spot, "differs-between-devices", message, write, mark="text")
     return templates
 
 
@@ -91,15 +89,13 @@ def _make_default_ids(
     texts = source_kinds.get_default_ids(scope.source.kind)
     if not texts and required:
         message = f"a device of {scope.source} has no id of its own, so the entry says it"
-        scope.report(spot.make_error("missing", message, 'write for example id = "{path_id}"'))
+        scope.report_error(spot, "missing", message, 'write for example id = "{path_id}"')
     pattern = find_unstable_pattern(scope.source)
     source = tree.get_leaf("source")
     if pattern is not None and source is not None:
         message = f"{pattern} is numbered as things appear: after a replug a pod may return to another device"
         mark = _find_pattern_position(source, pattern)
-        scope.report_warning(
-            mark.make_warning("unstable-id", message, 'write for example id = "{path_id}"', mark="text")
-        )
+        scope.report_warning(mark, "unstable-id", message, 'write for example id = "{path_id}"', mark="text")
     return tuple(CompiledTemplate(parse(text), _find_signatures(text, scope.source), spot) for text in texts)
 
 
@@ -142,7 +138,7 @@ def _warn_of_unstable_words(template: CompiledTemplate, scope: Scope, *, has_loc
             above = "parent." if word == "hub" else ""
             write = f'write for example "{{{relation}{"." * bool(relation)}{above}path_id}}", and this after it'
         mark = TextPiece(slot.at, len(slot.word) + 2 + sum(len(name) + 1 for name in slot.filters))
-        scope.report_warning(template.spot.make_warning("unstable-id", message, write, mark=mark))
+        scope.report_warning(template.spot, "unstable-id", message, write, mark=mark)
 
 
 def _find_stable_id(source: Source) -> str:

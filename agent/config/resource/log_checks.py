@@ -110,7 +110,7 @@ def _compile_pattern(spot: FilePosition, text: str, scope: Scope) -> LogPattern 
         isinstance(first_piece, Brace) and first_piece.is_capture and first_piece.kind is ValueType.TEXT
     ):
         message = "this may stand anywhere in a line, where the kernel also prints what hardware calls itself"
-        scope.report_warning(spot.make_warning("log-anywhere", message, "write what the line begins with", mark="text"))
+        scope.report_warning(spot, "log-anywhere", message, "write what the line begins with", mark="text")
     return LogPattern(text, tuple(pieces))
 
 

@@ -19,8 +19,8 @@ def compile_moves(tree: Branch, scope: Scope) -> tuple[str, ...] | None:
     for key, devices in (("group", "several host devices together"), ("slots", "all devices together")):
         if tree.get_branch(key) is not None:
             message = f"what moves into a pod is one host device, and {key} gives {devices}"
-            scope.report(
-                leaf.spot.make_error("type", message, f"write {key} = false, or moves_into_pod = false", mark="key")
+            scope.report_error(
+                leaf.spot, "type", message, f"write {key} = false, or moves_into_pod = false", mark="key"
             )
             return None
     if scope.source.kind in _MOVABLE_SOURCES:
@@ -28,6 +28,6 @@ def compile_moves(tree: Branch, scope: Scope) -> tuple[str, ...] | None:
     carried_words = tuple(word for word in _CARRIED_WORDS if scope.has_word(word))
     if not carried_words:
         message = f"a device of source {scope.source.kind} stays on the host, and so does all that it carries"
-        scope.report(leaf.spot.make_error("type", message, "leave moves_into_pod out", mark="key"))
+        scope.report_error(leaf.spot, "type", message, "leave moves_into_pod out", mark="key")
         return None
     return carried_words

@@ -40,15 +40,15 @@ def compile_name(tree: Branch, scope: Scope) -> NameTemplate | None:
         return None
     name = leaf.value
     if not isinstance(name, str):
-        scope.report(leaf.spot.make_error("type", "a resource's name is text", 'write "example.com/…"'))
+        scope.report_error(leaf.spot, "type", "a resource's name is text", 'write "example.com/…"')
         return None
     adds = leaf is tree.get_leaf("adds_to")
     if "{" in name or "}" in name:
         return _compile_with_words(leaf, name, scope, adds=adds)
     fault = resource_name_rule.find_name_fault(name)
     if fault is not None:
-        scope.report(
-            leaf.spot.make_error("resource-name", fault.message, fault.write, mark=TextPiece(fault.at, fault.length))
+        scope.report_error(
+            leaf.spot, "resource-name", fault.message, fault.write, mark=TextPiece(fault.at, fault.length)
         )
         return None
     return NameTemplate(name, is_addition=adds)
@@ -61,21 +61,21 @@ def _compile_with_words(leaf: Leaf, name: str, scope: Scope, *, adds: bool) -> N
         return None
     if template.is_list:
         message = "a device has one name, and this has a list in it"
-        scope.report(leaf.spot.make_error("resource-name", message, "take a word that says one thing", mark="text"))
+        scope.report_error(leaf.spot, "resource-name", message, "take a word that says one thing", mark="text")
         return None
     first_slot = template.template.slots[0] if template.template.slots else None
     if first_slot is not None and "/" not in name[: first_slot.at]:
         message = 'up to the "/" a name is written out: a device does not say whose resource it is'
         mark = TextPiece(first_slot.at, name.find("}", first_slot.at) + 1 - first_slot.at)
-        scope.report(
-            leaf.spot.make_error("resource-name", message, f'write "example.com/{name[first_slot.at :]}"', mark=mark)
+        scope.report_error(
+            leaf.spot, "resource-name", message, f'write "example.com/{name[first_slot.at :]}"', mark=mark
         )
         return None
     literal = "".join(piece if isinstance(piece, str) else "x" for piece in template.template.pieces)
     fault = resource_name_rule.find_name_fault(literal)
     if fault is not None:
         write = f'write for example "example.com/{{{first_slot.word}}}"' if first_slot else fault.write
-        scope.report(leaf.spot.make_error("resource-name", fault.message, write, mark="text"))
+        scope.report_error(leaf.spot, "resource-name", fault.message, write, mark="text")
         return None
     return NameTemplate(name, template.template if first_slot else None, adds)
 
@@ -101,4 +101,4 @@ def warn_of_unstable_name(
         if leaf is not None:
             message = f"{word} is in the name, and its devices have another name until it is there"
             write = "leave it out: a device waits for its name"
-            scope.report_warning(leaf.spot.make_warning("unsettled-name", message, write, mark="key"))
+            scope.report_warning(leaf.spot, "unsettled-name", message, write, mark="key")

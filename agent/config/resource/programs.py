@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from agent.config.clauses.clause import compile_clause, refuse_empty
-from agent.config.give.give_sections import has_unread_key
 from agent.config.language.durations import parse_duration
 from agent.config.merge.config_tree import Branch, Leaf
 from agent.config.resource.host_only import is_host_word, report_device_words
@@ -30,7 +29,7 @@ def compile_programs(section: str, tree: Branch, scope: Scope) -> tuple[Program,
     if section == "prestart" and len(programs) > 1 and total_s > START_SECONDS:
         message = f"these may take {total_s:g} s together, and the kubelet waits for a container to start"
         write = f"give them timeouts of {START_SECONDS:g} s together"
-        scope.report(branch.spot.make_error("type", message, write, mark="key"))
+        scope.report_error(branch.spot, "type", message, write, mark="key")
     return programs
 
 
@@ -38,11 +37,8 @@ def _compile_program(section: str, name: str, member: Branch, scope: Scope) -> P
     address = f"{section}.{name}"
     condition = _compile_condition(section, address, member.get_branch("when"), scope)
     timeout = _compile_timeout(section, member.get_leaf("timeout"), scope)
-    leaf = member.get_leaf("run")
+    leaf = scope.require_leaf(member, "run", f"{address} does not say what is run", 'write run = ["/usr/bin/…"]')
     if leaf is None:
-        if scope.has_all_keys and not has_unread_key(member, section):
-            message = f"{address} does not say what is run"
-            scope.report(member.spot.make_error("missing", message, 'write run = ["/usr/bin/…"]', mark="key"))
         return None
     run = compile_argv(leaf, scope, in_grant=section == "prestart")
     if run is None or [argument for argument in run if not _has_known_words(section, argument, scope)]:
@@ -57,14 +53,12 @@ def _has_known_words(section: str, template: CompiledTemplate, scope: Scope) -> 
         mark = TextPiece(slot.at + 1, len(slot.word))
         if section == "prepare" and not is_host_word(slot.word):
             message = "prepare is of the machine, before its devices are looked at: host.… or options.…"
-            scope.report(
-                template.spot.make_error("unknown-word", message, "for a device write prestart.NAME", mark=mark)
-            )
+            scope.report_error(template.spot, "unknown-word", message, "for a device write prestart.NAME", mark=mark)
             return False
         if section == "prestart" and slot.word.startswith("given."):
             message = "where a node comes out is said when it is given, and that was before"
-            scope.report(
-                template.spot.make_error("unknown-word", message, "take a word of the device, as {node}", mark=mark)
+            scope.report_error(
+                template.spot, "unknown-word", message, "take a word of the device, as {node}", mark=mark
             )
             return False
     return True
@@ -87,5 +81,5 @@ def _compile_timeout(section: str, leaf: Leaf | None, scope: Scope) -> float:
     value = parse_duration(str(leaf.value)) if leaf else None
     if leaf is not None and value is not None and not 0 < value <= (parse_duration(limit) or 0):
         message = f"a program of {section} may take {limit} at most, and some time"
-        scope.report(leaf.spot.make_error("type", message, f'write for example "{TIMEOUT}"'))
+        scope.report_error(leaf.spot, "type", message, f'write for example "{TIMEOUT}"')
     return value or parse_duration(TIMEOUT) or 0.0

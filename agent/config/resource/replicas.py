@@ -35,7 +35,7 @@ def compile_shares(tree: Branch, scope: Scope, ids: tuple[CompiledTemplate, ...]
             node = branch.get_leaf(key) or branch.get_branch(key)
             if node is not None and scope.has_all_keys:
                 message = f"replicas.{key} is for what a word says, and no word is named"
-                scope.report(node.spot.make_error("missing", message, 'add by = "…"', mark="key"))
+                scope.report_error(node.spot, "missing", message, 'add by = "…"', mark="key")
         count = _compile_replicas(branch.get_leaf("count"), scope, ids, suffix)
         return Shares() if count in {None, 1} else Shares(count, suffix=suffix)
     share_map = _compile_share_map(branch, scope)
@@ -57,7 +57,7 @@ def _compile_count(leaf: Leaf, scope: Scope, subject: str) -> int | None:
     count = leaf.value
     if isinstance(count, int) and not isinstance(count, bool) and count >= 1:
         return count
-    scope.report(leaf.spot.make_error("type", f"{subject}: a whole number from 1", "write for example 4"))
+    scope.report_error(leaf.spot, "type", f"{subject}: a whole number from 1", "write for example 4")
     return None
 
 
@@ -68,7 +68,7 @@ def _compile_suffix(leaf: Leaf | None, scope: Scope) -> str:
     if isinstance(leaf.value, str) and SHARE_SUFFIX.fullmatch(leaf.value):
         return leaf.value
     message = f'a suffix is "{SHARE_MARK}", perhaps with a word behind it: no id of a device has that in it'
-    scope.report(leaf.spot.make_error("type", message, f'write "{SHARE_MARK}", the default, or "{SHARE_MARK}share-"'))
+    scope.report_error(leaf.spot, "type", message, f'write "{SHARE_MARK}", the default, or "{SHARE_MARK}share-"')
     return SHARE_MARK
 
 
@@ -80,18 +80,17 @@ def _compile_share_map(branch: Branch, scope: Scope) -> ShareMap | None:
     signature = scope.find_word(leaf.spot, leaf.value, "text")
     if table is None or not table.members:
         message = "replicas.by needs a map: how many shares for what the word says"
-        scope.report(leaf.spot.make_error("missing", message, "add map = { … = 4 }"))
+        scope.report_error(leaf.spot, "missing", message, "add map = { … = 4 }")
         return None
     if signature is None:
         return None
     if signature.is_list:
-        scope.report(
-            leaf.spot.make_error(
-                "type",
-                f"{leaf.value} is a list, and one value is wanted",
-                "take a word that says one thing",
-                mark="text",
-            )
+        scope.report_error(
+            leaf.spot,
+            "type",
+            f"{leaf.value} is a list, and one value is wanted",
+            "take a word that says one thing",
+            mark="text",
         )
         return None
     counts: dict[str, int] = {}
@@ -99,8 +98,8 @@ def _compile_share_map(branch: Branch, scope: Scope) -> ShareMap | None:
     for key in table.members:
         node = table.get_leaf(key)
         if node is None:
-            scope.report(
-                leaf.spot.make_error("type", f"{key} is how many shares: a whole number from 1", "write for example 4")
+            scope.report_error(
+                leaf.spot, "type", f"{key} is how many shares: a whole number from 1", "write for example 4"
             )
             continue
         count = _compile_count(node, scope, f"{key} is how many shares")
@@ -110,7 +109,7 @@ def _compile_share_map(branch: Branch, scope: Scope) -> ShareMap | None:
             try:
                 patterns.append((key, parse(key), count))
             except PatternError as error:
-                scope.report(node.spot.make_error("glob", error.message, error.write, mark="key"))
+                scope.report_error(node.spot, "glob", error.message, error.write, mark="key")
         elif (text := _canonicalize_key(key, signature.kind, node, scope)) is not None:
             counts[text] = count
     default_leaf = branch.get_leaf("else")
@@ -135,7 +134,7 @@ def _canonicalize_key(key: str, kind: ValueType, node: Leaf, scope: Scope) -> st
     try:
         return format_scalar(parse_operand(kind, written))
     except OperandError as error:
-        scope.report(node.spot.make_error("type", f"{key}: {error.message}", error.write, mark="key"))
+        scope.report_error(node.spot, "type", f"{key}: {error.message}", error.write, mark="key")
         return None
 
 
@@ -150,13 +149,13 @@ def _check_list_size(
     limit = compute_most_shares(length)
     if count > limit:
         message = f"{count} shares × {compute_share_bytes(length, count)} bytes exceed the kubelet's 4 MiB list"
-        scope.report(leaf.spot.make_error("list-size", message, f"at most {limit}"))
+        scope.report_error(leaf.spot, "list-size", message, f"at most {limit}")
         return False
     if not scope.is_single and scope.source and 2 * count * compute_share_bytes(length, count) > MAX_LIST_BYTES:
         size = count * compute_share_bytes(length, count) / (1024 * 1024)
         message = f"{count:,} ids of one device are a list of {size:.1f} MiB; a second would pass the kubelet's 4 MiB"
         write = f"write at most {compute_most_shares(length, devices=2)}, or make a resource of each device"
-        scope.report_warning(leaf.spot.make_warning("list-size", message, write))
+        scope.report_warning(leaf.spot, "list-size", message, write)
     return True
 
 

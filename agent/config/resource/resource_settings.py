@@ -24,19 +24,19 @@ def compile_slots(tree: Branch, scope: Scope, *, has_name_words: bool) -> Slots 
     leaf = branch.get_leaf("count")
     if leaf is None or not isinstance(leaf.value, int):  # other values were reported when they were read
         if scope.has_all_keys:
-            scope.report(branch.spot.make_error("missing", "slots has no count", "add count = 8", mark="key"))
+            scope.report_error(branch.spot, "missing", "slots has no count", "add count = 8", mark="key")
         return None
     count, text = leaf.value, _compile_slot_id(branch.get_leaf("id"), scope, has_name_words=has_name_words)
     limit = MAX_LIST_BYTES // compute_device_bytes(ID_LIMIT)
     if count > limit:
         message = f"{count} slots exceed the kubelet's 4 MiB list"
-        scope.report(leaf.spot.make_error("list-size", message, f"at most {limit}"))
+        scope.report_error(leaf.spot, "list-size", message, f"at most {limit}")
         return None
     replicas = tree.get_branch("replicas")
     replica_count = replicas.get_leaf("count") if replicas else None
     if replicas is not None and (replica_count is None or replica_count.value != 1):
         message = "slots are shares of all devices together, and replicas of each"
-        scope.report(branch.spot.make_error("type", message, "write replicas = false, or leave slots out", mark="key"))
+        scope.report_error(branch.spot, "type", message, "write replicas = false, or leave slots out", mark="key")
         return None
     return None if text is None else Slots(count, text)
 
@@ -74,10 +74,8 @@ def compile_topology(tree: Branch, scope: Scope) -> str | tuple[int, ...]:
         and (signature.is_list or signature.kind is not ValueType.INT)
     ):
         type_text = "a list" if signature.is_list else signature.kind.value
-        scope.report(
-            leaf.spot.make_error(
-                "type", f"a NUMA node is a number, and {word} is {type_text}", 'write "numa"', mark="text"
-            )
+        scope.report_error(
+            leaf.spot, "type", f"a NUMA node is a number, and {word} is {type_text}", 'write "numa"', mark="text"
         )
     return word
 
@@ -88,7 +86,7 @@ def _compile_slot_id(leaf: Leaf | None, scope: Scope, *, has_name_words: bool) -
     try:
         text = parse(str(leaf.value))
     except TemplateError as error:
-        scope.report(leaf.spot.make_error("text", error.message, error.write, mark=TextPiece(error.at, error.length)))
+        scope.report_error(leaf.spot, "text", error.message, error.write, mark=TextPiece(error.at, error.length))
         return None
     slot_words = {slot.word for slot in text.slots}
     wrong_slot = next((slot for slot in text.slots if slot.word not in {"n", "resource"}), None)
@@ -102,5 +100,5 @@ def _compile_slot_id(leaf: Leaf | None, scope: Scope, *, has_name_words: bool) -
         message = "the name has words in it, so the slots of two resources would have one id"
     else:
         return text
-    scope.report(leaf.spot.make_error("differs-between-devices", message, f'write "{SLOT_ID}"', mark=mark))
+    scope.report_error(leaf.spot, "differs-between-devices", message, f'write "{SLOT_ID}"', mark=mark)
     return None

@@ -15,5 +15,5 @@ def parse_constant(spot: FilePosition, value: object, kind: ValueType, scope: Sc
         write = error.write
         if not write and kind is ValueType.TEXT and isinstance(value, (int, bool)):
             write = f'write "{spot.source_text}", or type = "{"bool" if isinstance(value, bool) else "int"}"'
-        scope.report(spot.make_error("type", error.message, write))
+        scope.report_error(spot, "type", error.message, write)
         return None

@@ -37,8 +37,8 @@ class CompiledValue(NamedTuple):
 def compile_json(branch: Branch, scope: Scope, subject: str = "json") -> CompiledValue:
     """Return a table that becomes JSON."""
     if not branch.members:
-        scope.report(
-            branch.spot.make_error("type", f"{subject} says nothing", "write what the object has in it", mark="key")
+        scope.report_error(
+            branch.spot, "type", f"{subject} says nothing", "write what the object has in it", mark="key"
         )
         return CompiledValue(None, branch.spot, is_json=True)
     compiler = _JsonCompiler(scope, [])
@@ -71,7 +71,7 @@ class _JsonCompiler(MutableStruct):
     def _check_name(self, spot: FilePosition, name: str) -> str:
         if "{" in name or "}" in name:
             message = "a word stands in a value; names in JSON are as they are written"
-            self.scope.report(spot.make_error("text", message, "key makes a member for each device", mark="key"))
+            self.scope.report_error(spot, "text", message, "key makes a member for each device", mark="key")
         return name
 
     def _compile_part(self, spot: FilePosition, value: object) -> JsonPart | None:
@@ -94,7 +94,7 @@ class _JsonCompiler(MutableStruct):
             return JsonTable(compiled_members) if len(compiled_members) == len(members) else None
         if isinstance(value, (bool, int)) or (isinstance(value, float) and math.isfinite(value)):
             return JsonLiteral(json.dumps(value))
-        self.scope.report(
-            spot.make_error("type", "JSON has texts, numbers, true and false, lists and tables", "write it as text")
+        self.scope.report_error(
+            spot, "type", "JSON has texts, numbers, true and false, lists and tables", "write it as text"
         )
         return None

@@ -29,7 +29,7 @@ def _compile_probe(name: str, branch: Branch, scope: Scope) -> ProbeSpec | None:
     run = branch.get_leaf("run")
     if run is None:
         message = f"probe.{name} does not say what is run"
-        scope.report(branch.spot.make_error("missing", message, 'write run = ["/usr/bin/…"]', mark="key"))
+        scope.report_error(branch.spot, "missing", message, 'write run = ["/usr/bin/…"]', mark="key")
         return None
     argv = compile_argv(run, scope)
     if argv is None:
@@ -40,8 +40,8 @@ def _compile_probe(name: str, branch: Branch, scope: Scope) -> ProbeSpec | None:
         if word is not None:
             if not word.startswith("options."):
                 message = f"one probe runs for all devices, and {word} is of one of them"
-                scope.report(
-                    argument.spot.make_error("unknown-word", message, "write options.NAME, or take it out", mark="text")
+                scope.report_error(
+                    argument.spot, "unknown-word", message, "write options.NAME, or take it out", mark="text"
                 )
             return None
         texts = argument.template.write_all(lambda word: _read_option(scope, word))
@@ -49,7 +49,7 @@ def _compile_probe(name: str, branch: Branch, scope: Scope) -> ProbeSpec | None:
     timeout = branch.get_leaf("timeout")
     value = parse_duration(timeout.value) if timeout and isinstance(timeout.value, str) else TIMEOUT
     if timeout is not None and not value:
-        scope.report(timeout.spot.make_error("type", "nothing is heard in no time", 'write for example "30s"'))
+        scope.report_error(timeout.spot, "type", "nothing is heard in no time", 'write for example "30s"')
     return ProbeSpec(name, tuple(arguments), value or TIMEOUT)
 
 

@@ -25,14 +25,12 @@ def compile_argv(leaf: Leaf, scope: Scope, *, in_grant: bool = False) -> tuple[C
     program = arguments[0]
     if program.template.slots:
         message = "a program is written out: no word says which one is run"
-        scope.report(program.spot.make_error("path", message, 'write for example "/usr/bin/…"', mark="text"))
+        scope.report_error(program.spot, "path", message, 'write for example "/usr/bin/…"', mark="text")
         return None
     path = program.template.source
     fault = find_path_fault(path)
     if fault is not None:
         write = fault.write if path.startswith("/") else f'write for example "/usr/bin/{path}"'
-        scope.report(
-            program.spot.make_error("path", f"{fault.message}; no shell looks for a program", write, mark="text")
-        )
+        scope.report_error(program.spot, "path", f"{fault.message}; no shell looks for a program", write, mark="text")
         return None
     return arguments

@@ -64,16 +64,16 @@ def compile_template(
     """
     if not isinstance(value, str):
         is_number = isinstance(value, int) and not isinstance(value, bool)
-        scope.report(spot.make_error("type", f"{subject} is text", f'write "{value}"' if is_number else ""))
+        scope.report_error(spot, "type", f"{subject} is text", f'write "{value}"' if is_number else "")
         return None
     if has_control(value) or not (value or may_be_empty):
         message = f"{subject} has a control character" if value else f"{subject} is empty"
-        scope.report(spot.make_error("text", message, "take it out" if value else "write it, or take the key out"))
+        scope.report_error(spot, "text", message, "take it out" if value else "write it, or take the key out")
         return None
     try:
         template = parse(value)
     except TemplateError as error:
-        scope.report(spot.make_error("text", error.message, error.write, mark=TextPiece(error.at, error.length)))
+        scope.report_error(spot, "text", error.message, error.write, mark=TextPiece(error.at, error.length))
         return None
     words = [
         WordSignature(ValueType.TEXT, varies=not scope.is_single, varies_by_member=True)
@@ -85,10 +85,8 @@ def compile_template(
     if len(signatures) < len(words):
         return None
     if not lists and sum(word.is_list for word in signatures) > 1:
-        scope.report(
-            spot.make_error(
-                "type", f"{subject} has two lists in it, and a text has one at most", "make two of it", mark="text"
-            )
+        scope.report_error(
+            spot, "type", f"{subject} has two lists in it, and a text has one at most", "make two of it", mark="text"
         )
         return None
     return CompiledTemplate(template, signatures, spot)
@@ -119,11 +117,11 @@ def compile_path(
         mark = TextPiece(slot.at, len(slot.word) + 2)
         if slot is first_slot and (word.kind is not ValueType.PATH or slot.filters):
             message = f"a path begins with / or with a word that is a path, and {slot.word} is none"
-            scope.report(spot.make_error("path", message, f'write "/dev/{compiled.template.source}"', mark=mark))
+            scope.report_error(spot, "path", message, f'write "/dev/{compiled.template.source}"', mark=mark)
             return None
         if slot is not first_slot and word.kind is ValueType.PATH:
             message = f"{slot.word} is a whole path, so it stands at the beginning"
-            scope.report(spot.make_error("path", message, f'write "{{{slot.word}}}"', mark=mark))
+            scope.report_error(spot, "path", message, f'write "{{{slot.word}}}"', mark=mark)
             return None
     if not _check_path(compiled, scope, example, directory_mark=container):
         return None
@@ -144,7 +142,7 @@ def compile_env_name(
         else:
             fault = _find_slot_fault(piece, next(words), resource, is_first=index == 0)
         if fault is not None:
-            scope.report(spot.make_error("env-name", *fault, mark=mark))
+            scope.report_error(spot, "env-name", *fault, mark=mark)
             return None
     return compiled
 
@@ -165,7 +163,7 @@ def _check_path(compiled: CompiledTemplate, scope: Scope, example: str, *, direc
     write = fault.write
     for slot, mark in marks.items():
         write = write.replace(mark, "{" + "|".join((slot.word, *slot.filters)) + "}")
-    scope.report(compiled.spot.make_error("path", fault.message, write, mark="text"))
+    scope.report_error(compiled.spot, "path", fault.message, write, mark="text")
     return False
 
 

@@ -48,7 +48,7 @@ def compile_options(tree: Branch, scope: Scope, spot: FilePosition, *, required:
             about = option.get_leaf("about")
             about_text = f" ({about.value})" if about else ""
             write = f"write {word} = {f'[{choice}]' if domain.is_list else choice}"
-            scope.report(spot.make_error("missing", f"{word} has no default, so the entry says it{about_text}", write))
+            scope.report_error(spot, "missing", f"{word} has no default, so the entry says it{about_text}", write)
         chosen = default if option.get_leaf("value") is None else value
         if chosen is not None:
             constants[word] = Constant(chosen)
@@ -69,28 +69,24 @@ def _find_domain(name: str, option: Branch, declared_names: Sequence[str], scope
                 if declared_names
                 else "take it out, or name the class that asks it"
             )
-            scope.report(
-                _get_position(option).make_error(
-                    "unknown-key", message, make_hint(name, declared_names) or advice, mark="key"
-                )
+            scope.report_error(
+                _get_position(option), "unknown-key", message, make_hint(name, declared_names) or advice, mark="key"
             )
         return None
     if not _NAME.fullmatch(name):
         message = "an option is a word: letters, digits and _, no digit first"
-        scope.report(option.spot.make_error("type", message, "write for example vhost_net", mark="key"))
+        scope.report_error(option.spot, "type", message, "write for example vhost_net", mark="key")
         return None
     if option.get_leaf("about") is None:
         message = f"option {name} does not say what it is about"
-        scope.report(option.spot.make_error("missing", message, 'write about = "…"', mark="key"))
+        scope.report_error(option.spot, "missing", message, 'write about = "…"', mark="key")
     leaves = [leaf for key in _DOMAINS if (leaf := option.get_leaf(key)) is not None]
     if len(leaves) != 1:
         message = f"an option has one of {', '.join(_DOMAINS)}"
         if leaves:
-            scope.report(leaves[1].spot.make_error("type", message, "leave one out", mark="key"))
+            scope.report_error(leaves[1].spot, "type", message, "leave one out", mark="key")
         else:
-            scope.report(
-                option.spot.make_error("missing", message, 'write for example one_of = ["…", "…"]', mark="key")
-            )
+            scope.report_error(option.spot, "missing", message, 'write for example one_of = ["…", "…"]', mark="key")
         return None
     return _compile_domain(leaves[0], scope)
 
@@ -101,7 +97,7 @@ def _compile_domain(leaf: Leaf, scope: Scope) -> _Domain:
     choices = [str(item) for item in leaf.value] if isinstance(leaf.value, list) else []
     for index, choice in enumerate(choices):
         if choice in choices[:index]:
-            scope.report(leaf.spot.get_child(index).make_error("type", f"{choice} is there twice", "leave one out"))
+            scope.report_error(leaf.spot.get_child(index), "type", f"{choice} is there twice", "leave one out")
     return _Domain(ValueType.TEXT, tuple(choices), is_list=leaf.spot.path[-1] == "some_of")
 
 
@@ -113,7 +109,7 @@ def _compile_value(leaf: Leaf | None, domain: _Domain, scope: Scope) -> Value | 
         return _compile_scalar(leaf.spot, leaf.value, domain, scope)
     if not isinstance(leaf.value, list):
         write = f"write [{leaf.spot.source_text}]" if isinstance(leaf.value, str) else ""
-        scope.report(leaf.spot.make_error("type", "this option is a list: some of its choices", write))
+        scope.report_error(leaf.spot, "type", "this option is a list: some of its choices", write)
         return None
     items = [_compile_scalar(leaf.spot.get_child(index), item, domain, scope) for index, item in enumerate(leaf.value)]
     scalars = [item for item in items if item is not None]
@@ -125,15 +121,15 @@ def _compile_scalar(spot: FilePosition, value: object, domain: _Domain, scope: S
         if isinstance(value, str) and value in domain.choices:
             return value
         hint = make_hint(value, domain.choices) if isinstance(value, str) else ""
-        scope.report(spot.make_error("type", f"this option is one of {', '.join(domain.choices)}", hint))
+        scope.report_error(spot, "type", f"this option is one of {', '.join(domain.choices)}", hint)
         return None
     try:
         scalar = parse_operand(domain.kind, value)
     except OperandError as error:
-        scope.report(spot.make_error("type", error.message.replace("this word", "this option"), error.write))
+        scope.report_error(spot, "type", error.message.replace("this word", "this option"), error.write)
         return None
     if domain.kind is ValueType.PATH and (fault := find_path_fault(str(scalar))) is not None:
-        scope.report(spot.make_error("path", fault.message, fault.write, mark="text"))
+        scope.report_error(spot, "path", fault.message, fault.write, mark="text")
         return None
     return scalar
 

@@ -65,7 +65,7 @@ class EntryDerivedWords:
                 self._declarations[capture.word] = _Declaration(spot, partial(_make_captured_word, capture, scope))
             elif declaration is not None and declaration.make() != _make_captured_word(capture, scope):
                 message = f"{capture.word} is of another type in an earlier pattern"
-                scope.report(spot.make_error("type", message, "write the same type", mark=mark))
+                scope.report_error(spot, "type", message, "write the same type", mark=mark)
         let = tree.get_branch("let")
         for name, branch in let.list_branches() if let else ():
             if self._is_free_name(name, branch.spot):
@@ -83,9 +83,7 @@ class EntryDerivedWords:
             return None
         if word in self._open_names:
             cycle = " → ".join((*self._open_names[self._open_names.index(word) :], word))
-            self._scope.report(
-                declaration.spot.make_error("cycle", f"{cycle}: each needs the other", _CYCLE, mark="key")
-            )
+            self._scope.report_error(declaration.spot, "cycle", f"{cycle}: each needs the other", _CYCLE, mark="key")
             return ANYTHING
         if word not in self._compiled_words:
             self._open_names.append(word)
@@ -108,7 +106,7 @@ class EntryDerivedWords:
             if not self._scope.allows_partner_health:
                 message = f"{partner_word} of a class is known after a look, and this is asked in it"
                 write = "say it in a wait, in holds, when or reason of a check, or in a when of what is given"
-                self._scope.report(spot.make_error("unknown-word", message, write, mark=mark))
+                self._scope.report_error(spot, "unknown-word", message, write, mark=mark)
                 return None
             wellness = self._compiled_words[word] = CompiledWord(
                 WordSignature(_HEALTH_WORDS[partner_word]), PartnerHealthWord(compiled_join.join, partner_word)
@@ -155,7 +153,7 @@ class EntryDerivedWords:
         if name in self._open_names:
             cycle = " → ".join((*self._open_names[self._open_names.index(name) :], name))
             spot = self._join_branches[name].spot
-            self._scope.report(spot.make_error("cycle", f"{cycle}: each needs the other", _CYCLE, mark="key"))
+            self._scope.report_error(spot, "cycle", f"{cycle}: each needs the other", _CYCLE, mark="key")
             return None
         if name not in self._joins:
             self._open_names.append(name)
@@ -227,11 +225,11 @@ class EntryDerivedWords:
         """Return whether a word can have this name. Faults are reported."""
         if not _WORD.fullmatch(name):
             write = f"write {re.sub('[^A-Za-z0-9_]', '_', name)}"
-            self._scope.report(spot.make_error("type", "a word is letters, digits and _", write, mark="key"))
+            self._scope.report_error(spot, "type", "a word is letters, digits and _", write, mark="key")
             return False
         if name in _RESERVED or name in self.list_names() or _is_source_word(self._scope.source, name):
             message = f"{name} is a word already, and an own word takes no other's name"
-            self._scope.report(spot.make_error("taken", message, "take another name", mark=mark))
+            self._scope.report_error(spot, "taken", message, "take another name", mark=mark)
             return False
         return True
 

@@ -63,7 +63,7 @@ def compile_join(
 ) -> CompiledJoin | None:
     """Return the join of a `join.NAME` table, or None. Faults are reported."""
     if not branch.verbs:
-        scope.report(branch.spot.make_error("missing", f"join.{name} does not say where to look", _WRITE, mark="key"))
+        scope.report_error(branch.spot, "missing", f"join.{name} does not say where to look", _WRITE, mark="key")
         return None
     (verb,) = branch.verbs
     tree = _build_tree(verb, branch, scope)
@@ -71,9 +71,7 @@ def compile_join(
         return None
     leaf = tree.get_leaf("source")
     if leaf is None:
-        scope.report(
-            branch.spot.get_child(verb).make_error("missing", "it has no source, so nothing is looked at", _WRITE)
-        )
+        scope.report_error(branch.spot.get_child(verb), "missing", "it has no source, so nothing is looked at", _WRITE)
         return None
     finding_count = len(scope.findings)
     partner_scope = replace(
@@ -146,7 +144,7 @@ def _build_tree(verb: str, branch: Branch, scope: Scope) -> Branch | None:
         case "dir":
             if isinstance(value, list) and any(map(is_relative, value)):
                 message = "what lies below a device or a relation is one pattern, not one of a list"
-                scope.report(spot.get_child("dir").make_error("type", message, "make a join of each"))
+                scope.report_error(spot.get_child("dir"), "type", message, "make a join of each")
                 return None
             value = mask_words(value) if isinstance(value, str) else value
             return override(Branch({"source": Leaf({"dir": value}, spot)}, spot), join_tree, scope.findings)
@@ -160,7 +158,7 @@ def _build_tree(verb: str, branch: Branch, scope: Scope) -> Branch | None:
         fault = "no entry has this name" if verb == "resource" else "no device class has this name"
         code = "unknown-resource" if verb == "resource" else "unknown-class"
         shown = "device-agent class list shows them" if verb == "class" else "write the name of an entry"
-        scope.report(value_spot.make_error(code, fault, make_hint(str(value), names) or shown, mark="text"))
+        scope.report_error(value_spot, code, fault, make_hint(str(value), names) or shown, mark="text")
         return None
     return _merge_class(value_spot, str(value), sentence, join_tree, scope)
 
@@ -171,9 +169,7 @@ def _merge_class(
     """Return the tree of a class or an entry, with the additions of the join."""
     if name in scope.join_path:
         cycle = " → ".join((*scope.join_path[scope.join_path.index(name) :], name))
-        scope.report(
-            spot.make_error("cycle", f"{cycle}: each needs the other", "leave one of the joins out", mark="text")
-        )
+        scope.report_error(spot, "cycle", f"{cycle}: each needs the other", "leave one of the joins out", mark="text")
         return None
     members = {key: node for key, node in sentence.tree.members.items() if key in _CLASS_KEYS}
     return override(Branch(members, sentence.tree.spot, sentence.tree.place), join_tree, scope.findings)
@@ -194,7 +190,7 @@ def compile_equal_words(leaf: Leaf | None, scope: Scope, partner_scope: Scope) -
             return None
         for word, signature in ((partner_word, partner_signature), (str(device_word), device_signature)):
             if signature.is_list:
-                scope.report(spot.make_error("type", f"{word} is a list, and one value is wanted", "take another word"))
+                scope.report_error(spot, "type", f"{word} is a list, and one value is wanted", "take another word")
                 return None
         if partner_signature.kind is not device_signature.kind and ANYTHING not in (
             partner_signature,
@@ -202,7 +198,7 @@ def compile_equal_words(leaf: Leaf | None, scope: Scope, partner_scope: Scope) -
         ):
             partner_type, device_type = partner_signature.kind.value, device_signature.kind.value
             message = f"their {partner_word} is {partner_type}, our {device_word} is {device_type}: never equal"
-            scope.report(spot.make_error("type", message, "take words of one type"))
+            scope.report_error(spot, "type", message, "take words of one type")
             return None
         pairs.append((PartnerKey(partner_word, partner_signature.kind), str(device_word)))
     return pairs

@@ -27,7 +27,7 @@ def compile_let(name: str, branch: Branch, scope: Scope) -> CompiledWord | None:
     """Return the derived word of `let.NAME`, or None. Faults are reported."""
     if not branch.verbs:
         message = f"let.{name} does not say where it comes from"
-        scope.report(branch.spot.make_error("missing", message, f'write {name} = "./file"', mark="key"))
+        scope.report_error(branch.spot, "missing", message, f'write {name} = "./file"', mark="key")
         return None
     if len(branch.verbs) > 1:
         return None  # several verbs were reported when they were read
@@ -55,8 +55,8 @@ def _add_default(compiled_word: CompiledWord, leaf: Leaf | None, scope: Scope) -
     if compiled_word.signature.is_list:
         items = leaf.value if isinstance(leaf.value, list) else None
         if items is None:
-            scope.report(
-                leaf.spot.make_error("type", "the word is a list, so else is one", f"write [{leaf.spot.source_text}]")
+            scope.report_error(
+                leaf.spot, "type", "the word is a list, so else is one", f"write [{leaf.spot.source_text}]"
             )
             return None
         values = [

@@ -20,7 +20,7 @@ def compile_map(name: str, source: CompiledWord, branch: Branch, kind: ValueType
     keys = branch.get_branch("map")
     if keys is None:
         message = f"let.{name} has no map"
-        scope.report(branch.spot.make_error("missing", message, 'write map = { "key" = "value" }', mark="key"))
+        scope.report_error(branch.spot, "missing", message, 'write map = { "key" = "value" }', mark="key")
         return None
     key_type = source.signature.kind
     exact: dict[str, Scalar] = {}
@@ -28,10 +28,12 @@ def compile_map(name: str, source: CompiledWord, branch: Branch, kind: ValueType
     is_complete = True
     for key, node in keys.members.items():
         if not isinstance(node, Leaf):
-            scope.report(
-                keys.spot.get_child(key).make_error(
-                    "type", "a map has a value for each key", f'write "{key}" = "value"', mark="key"
-                )
+            scope.report_error(
+                keys.spot.get_child(key),
+                "type",
+                "a map has a value for each key",
+                f'write "{key}" = "value"',
+                mark="key",
             )
             is_complete = False
             continue
@@ -61,7 +63,7 @@ def _compile_key(spot: FilePosition, key: str, kind: ValueType, scope: Scope) ->
         try:
             return glob.parse(key)
         except glob.PatternError as error:
-            scope.report(spot.make_error("glob", error.message, error.write, mark="key"))
+            scope.report_error(spot, "glob", error.message, error.write, mark="key")
             return None
     operand = compile_exact_key(spot, key, kind, scope)
     if operand is None:
@@ -79,14 +81,12 @@ def compile_exact_key(spot: FilePosition, key: str, kind: ValueType, scope: Scop
         value = parse_kernel_text(kind, key)
         if isinstance(value, (int, bool)):
             return canonicalize(kind, value)
-        scope.report(
-            spot.make_error(
-                "type", f"the word is {kind.value}, and this key is none", 'write for example "1"', mark="key"
-            )
+        scope.report_error(
+            spot, "type", f"the word is {kind.value}, and this key is none", 'write for example "1"', mark="key"
         )
         return None
     try:
         return canonicalize(kind, parse_operand(kind, key))
     except OperandError as error:
-        scope.report(spot.make_error("type", error.message, error.write, mark="key"))
+        scope.report_error(spot, "type", error.message, error.write, mark="key")
         return None

@@ -53,7 +53,7 @@ def _compile_alternatives(name: str, leaf: Leaf, branch: Branch, scope: Scope) -
         type_texts = " and ".join(f"{'a list of ' if is_list else ''}{kind.value}" for kind, is_list in kinds)
         message = f"{name} would be {type_texts}, whichever is there first"
         write = 'add type = "…"' if len({kind for kind, _ in kinds}) > 1 else ""
-        scope.report(leaf.spot.make_error("type", message, write))
+        scope.report_error(leaf.spot, "type", message, write)
         return None
     signature = next(iter(kinds.values())).signature if kinds else ANYTHING
     if signature is not ANYTHING:
@@ -70,7 +70,7 @@ def _make_path_verb(
         kind = get_type(branch) or ValueType.TEXT
         path = leaf.value
         if not isinstance(path, str) or not is_path(path):
-            scope.report(leaf.spot.make_error("type", f"let.{name} wants a path", 'write for example "./file*"'))
+            scope.report_error(leaf.spot, "type", f"let.{name} wants a path", 'write for example "./file*"')
             return None
         word_path = compile_path(leaf.spot, path, scope)
         return (
@@ -100,11 +100,11 @@ def _compile_take(name: str, leaf: Leaf, branch: Branch, scope: Scope) -> Compil
     try:
         pattern = glob.parse(str(leaf.value), allow_captures=True)
     except glob.PatternError as error:
-        scope.report(leaf.spot.make_error("glob", error.message, error.write, mark=TextPiece(error.at, error.length)))
+        scope.report_error(leaf.spot, "glob", error.message, error.write, mark=TextPiece(error.at, error.length))
         return None
     if len(pattern.captures) != 1 or pattern.captures[0].word != name:
         message = f"what is taken for let.{name} stands in braces with its name, once"
-        scope.report(leaf.spot.make_error("type", message, f"write {{{name}:text}} at its place", mark="text"))
+        scope.report_error(leaf.spot, "type", message, f"write {{{name}:text}} at its place", mark="text")
         return None
     source = compile_operand(source_leaf.spot, source_leaf.value, None, scope)
     if source is None or not require_single_value(source_leaf, source, scope):
@@ -147,7 +147,7 @@ def _compile_kfd_address(name: str, leaf: Leaf, branch: Branch, scope: Scope) ->
         word.signature is not ANYTHING and word.signature.kind is not ValueType.INT for word in words
     ):
         message = f"let.{name} wants two words that are int: the domain and the location"
-        scope.report(leaf.spot.make_error("type", message, 'write for example ["domain", "location_id"]'))
+        scope.report_error(leaf.spot, "type", message, 'write for example ["domain", "location_id"]')
         return None
     return CompiledWord(
         WordSignature(ValueType.PCI, varies=any(word.signature.varies for word in words)),
@@ -163,16 +163,14 @@ def _compile_bits(name: str, leaf: Leaf, branch: Branch, scope: Scope) -> Compil
     ranges = [_parse_range(str(item)) for item in items]
     if not ranges or None in ranges:
         message = f"bits are counted from 0 to {_BITS - 1}, and a range is lowest-highest"
-        scope.report(leaf.spot.make_error("type", message, 'write for example ["28-31", "0-2"]'))
+        scope.report_error(leaf.spot, "type", message, 'write for example ["28-31", "0-2"]')
         return None
     source = compile_operand(source_leaf.spot, source_leaf.value, None, scope)
     if source is None:
         return None
     if source.signature is not ANYTHING and (source.signature.is_list or source.signature.kind is not ValueType.INT):
-        scope.report(
-            source_leaf.spot.make_error(
-                "type", "bits are those of an int", 'make it a word with type = "int"', mark="text"
-            )
+        scope.report_error(
+            source_leaf.spot, "type", "bits are those of an int", 'make it a word with type = "int"', mark="text"
         )
         return None
     bit_ranges = tuple(bit_range for bit_range in ranges if bit_range is not None)
@@ -193,8 +191,8 @@ def _compile_rank(name: str, leaf: Leaf, branch: Branch, scope: Scope) -> Compil
         return None
     if list_word.signature is not ANYTHING and not list_word.signature.is_list:
         message = f"let.{name} wants a list, and this is one value"
-        scope.report(
-            leaf.spot.make_error("type", message, 'write for example a word that is names_of = "PATH*"', mark="text")
+        scope.report_error(
+            leaf.spot, "type", message, 'write for example a word that is names_of = "PATH*"', mark="text"
         )
         return None
     kinds = [word.signature.kind for word in (list_word, element_word) if word.signature is not ANYTHING]
@@ -202,9 +200,7 @@ def _compile_rank(name: str, leaf: Leaf, branch: Branch, scope: Scope) -> Compil
         message = (
             f"the list is of {kinds[0].value}, and {source_leaf.value} is {kinds[1].value}: none of it can be in there"
         )
-        scope.report(
-            source_leaf.spot.make_error("type", message, f'add type = "{kinds[1].value}" to the list', mark="text")
-        )
+        scope.report_error(source_leaf.spot, "type", message, f'add type = "{kinds[1].value}" to the list', mark="text")
         return None
     kind = kinds[0] if kinds else ValueType.TEXT
     varies = element_word.signature.varies or list_word.signature.varies
@@ -237,7 +233,7 @@ def _compile_probe(name: str, leaf: Leaf, branch: Branch, scope: Scope) -> Compi
     field = branch.get_leaf("field")
     if field is None:
         message = f"let.{name} does not say which field of the probe"
-        scope.report(branch.spot.make_error("missing", message, 'write field = "…"', mark="key"))
+        scope.report_error(branch.spot, "missing", message, 'write field = "…"', mark="key")
     if probe is None or field is None:
         return None
     kind = get_type(branch) or ValueType.TEXT
@@ -252,7 +248,7 @@ def _get_source(name: str, branch: Branch, scope: Scope) -> Leaf | None:
     source_leaf = branch.get_leaf("of")
     if source_leaf is None:
         message = f"let.{name} does not say of what"
-        scope.report(branch.spot.make_error("missing", message, 'write of = "…"', mark="key"))
+        scope.report_error(branch.spot, "missing", message, 'write of = "…"', mark="key")
     return source_leaf
 
 

@@ -28,7 +28,7 @@ def compile_prefer(tree: Branch, scope: Scope, constants: Mapping[str, DerivedWo
     for name, branch in links_branch.list_branches() if links_branch else ():
         if name == PCIE:
             message = "pcie is how near functions are on PCI Express, which needs no links"
-            scope.report(branch.spot.make_error("type", message, "give the links another name", mark="key"))
+            scope.report_error(branch.spot, "type", message, "give the links another name", mark="key")
         links[name] = _compile_links(name, branch, scope, constants)
     leaf = tree.get_leaf("prefer")
     rules: list[PreferRule] = []
@@ -51,14 +51,14 @@ def _compile_rule(
             return None
         if signature.is_list:
             message = f"{operand} is a list, and one value is wanted"
-            scope.report(spot.make_error("type", message, "take another word", mark="text"))
+            scope.report_error(spot, "type", message, "take another word", mark="text")
         return WordRule(verb, operand)
     if operand == PCIE:
         return DistanceRule()
     if operand not in links:
         message = f"no links have the name {operand}"
         write = make_hint(operand, (PCIE, *links)) or 'write "pcie", or say in [links.NAME] where the links are'
-        scope.report(spot.make_error("unknown-word", message, write, mark="text"))
+        scope.report_error(spot, "unknown-word", message, write, mark="text")
         return None
     compiled_links = links[operand]
     return None if compiled_links is None else DistanceRule(compiled_links)
@@ -70,13 +70,13 @@ def _compile_links(
     """Return the links of a `[links.NAME]` table, or None. Faults are reported."""
     if not branch.verbs:
         message = f"links.{name} does not say where the links are"
-        scope.report(branch.spot.make_error("missing", message, 'write for example dir = "./links/*"', mark="key"))
+        scope.report_error(branch.spot, "missing", message, 'write for example dir = "./links/*"', mark="key")
         return None
     pair_leaf = branch.get_leaf("on")
     if pair_leaf is None:
         message = f"links.{name} does not say what is at the other end"
         write = 'write on = { word of the link = "word of the device" }'
-        scope.report(branch.spot.make_error("missing", message, write, mark="key"))
+        scope.report_error(branch.spot, "missing", message, write, mark="key")
         return None
     return (_compile_directory_links if branch.verbs == ("dir",) else _compile_file_links)(
         name, branch, pair_leaf, scope, constants
@@ -105,9 +105,7 @@ def _compile_directory_links(
     cost = _compile_cost(name, branch, link_scope)
     derived_words = words.compile_all()
     if pairs is not None and len(pairs) != 1:
-        scope.report(
-            pair_leaf.spot.make_error("type", "one word says what is at the other end of a link", "leave one pair")
-        )
+        scope.report_error(pair_leaf.spot, "type", "one word says what is at the other end of a link", "leave one pair")
         return None
     if cost is None or pairs is None or word_path is None:
         return None
@@ -123,26 +121,24 @@ def _compile_file_links(
     path = str(leaf.value) if leaf else ""
     if leaf is not None and (not path.startswith("/") or ".." in path.split("/") or "{" in path or "*" in path):
         message = "a file of scores is one file, by its whole path"
-        scope.report(leaf.spot.make_error("path", message, 'write for example "/etc/device-agent/nvlink"', mark="text"))
+        scope.report_error(leaf.spot, "path", message, 'write for example "/etc/device-agent/nvlink"', mark="text")
         return None
     if branch.get_branch("let") is not None:
-        scope.report(
-            spot.get_child("let").make_error(
-                "type", "the words of a line are end and score", "take let out", mark="key"
-            )
+        scope.report_error(
+            spot.get_child("let"), "type", "the words of a line are end and score", "take let out", mark="key"
         )
         return None
     pairs = pair_leaf.value if isinstance(pair_leaf.value, dict) else {}
     if [*pairs] != [_END]:
         message = "both ends of a line are named by the same word of their devices"
-        scope.report(pair_leaf.spot.make_error("unknown-word", message, 'write on = { end = "word of the device" }'))
+        scope.report_error(pair_leaf.spot, "unknown-word", message, 'write on = { end = "word of the device" }')
         return None
     device_word = pairs[_END]
     signature = scope.find_word(pair_leaf.spot.get_child(_END), str(device_word), "text")
     if signature is None or signature.is_list:
         if signature is not None:
             message = f"{device_word} is a list, and one value is wanted"
-            scope.report(pair_leaf.spot.get_child(_END).make_error("type", message, "take another word", mark="text"))
+            scope.report_error(pair_leaf.spot.get_child(_END), "type", message, "take another word", mark="text")
         return None
     if "cost" not in branch.members:
         return Scores(name, path, str(device_word), signature.kind)
@@ -158,9 +154,7 @@ def _compile_cost(name: str, branch: Branch, scope: Scope, *, lines: bool = Fals
     word_leaf = table.get_leaf("by") if table else None
     if table is None or word_leaf is None:
         message = f"links.{name} does not say how far the other end is"
-        scope.report(
-            branch.spot.make_error("missing", message, 'write cost = 1, or cost = { by = "word", … }', mark="key")
-        )
+        scope.report_error(branch.spot, "missing", message, 'write cost = 1, or cost = { by = "word", … }', mark="key")
         return None
     signature = _compile_cost_word(word_leaf, scope, lines=lines)
     default_leaf, keys = table.get_leaf("else"), table.get_branch("map")
@@ -168,7 +162,7 @@ def _compile_cost(name: str, branch: Branch, scope: Scope, *, lines: bool = Fals
     for key, node in keys.members.items() if keys else ():
         spot = keys.spot.get_child(key) if keys else word_leaf.spot
         if not isinstance(node, Leaf) or not isinstance(node.value, int) or isinstance(node.value, bool):
-            scope.report(spot.make_error("type", "a cost is a whole number", "write it without quotes"))
+            scope.report_error(spot, "type", "a cost is a whole number", "write it without quotes")
         elif signature is not None and (written := compile_exact_key(spot, key, signature.kind, scope)) is not None:
             exact[written] = node.value
     if signature is None:
@@ -176,25 +170,25 @@ def _compile_cost(name: str, branch: Branch, scope: Scope, *, lines: bool = Fals
     default = default_leaf.value if default_leaf is not None and isinstance(default_leaf.value, int) else None
     if not exact and default is None:
         message = f"links.{name}.cost says of nothing how far it is"
-        scope.report(
-            table.spot.make_error("missing", message, 'write map = { "value" = 10 }, or else = 50', mark="key")
-        )
+        scope.report_error(table.spot, "missing", message, 'write map = { "value" = 10 }, or else = 50', mark="key")
     return Cost(str(word_leaf.value), signature.kind, exact, default)
 
 
 def _compile_cost_word(word_leaf: Leaf, scope: Scope, *, lines: bool) -> WordSignature | None:
     word = str(word_leaf.value)
     if lines and word != _SCORE:
-        scope.report(
-            word_leaf.spot.make_error("unknown-word", f"a line has no word {word}", f'write "{_SCORE}"', mark="text")
+        scope.report_error(
+            word_leaf.spot, "unknown-word", f"a line has no word {word}", f'write "{_SCORE}"', mark="text"
         )
         return None
     signature = WordSignature(ValueType.TEXT) if lines else scope.find_word(word_leaf.spot, word, "text")
     if signature is not None and signature is not ANYTHING and signature.is_list:
-        scope.report(
-            word_leaf.spot.make_error(
-                "type", f"{word} is a list, and one value is wanted", "take a word that says one thing", mark="text"
-            )
+        scope.report_error(
+            word_leaf.spot,
+            "type",
+            f"{word} is a list, and one value is wanted",
+            "take a word that says one thing",
+            mark="text",
         )
         return None
     return signature

@@ -35,7 +35,7 @@ def compile_relative_directory(spot: FilePosition, written: str, scope: Scope) -
         glob.parse(pattern, allow_captures=True)
     except PatternError as error:
         mark = TextPiece(len(head) + 1 + error.at, error.length)
-        scope.report(spot.make_error("glob", error.message, error.write, mark=mark))
+        scope.report_error(spot, "glob", error.message, error.write, mark=mark)
         return None
     takes = glob.parse(_SLOT.sub("*", written.partition("/")[2]), allow_captures=True)
     word_path = compile_path(spot, _CAPTURE.sub("*", written), scope)

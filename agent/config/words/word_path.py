@@ -39,12 +39,10 @@ def compile_path(spot: FilePosition, written: str, scope: Scope, mark: FindingMa
     head = written.partition("/")[0]
     if "{" in head:
         message = "a path begins with ./, with /sys, /proc or /dev, or with a relation and a /"
-        scope.report(spot.make_error("path", message, 'write for example "./file"', mark=mark))
+        scope.report_error(spot, "path", message, 'write for example "./file"', mark=mark)
         return None
     if written.startswith("/") and ".." in written.split("/"):
-        scope.report(
-            spot.make_error("path", 'a path from the root has no ".." in it', suggest_path(written), mark=mark)
-        )
+        scope.report_error(spot, "path", 'a path from the root has no ".." in it', suggest_path(written), mark=mark)
         return None
     try:
         text = parse(written)
@@ -54,7 +52,7 @@ def compile_path(spot: FilePosition, written: str, scope: Scope, mark: FindingMa
         if "{" in written and ":" in written:
             write = "what a brace takes stands in source and in take; {word} puts a word here"
         piece_mark = TextPiece(error.at, error.length) if mark == "text" else mark
-        scope.report(spot.make_error("text", error.message, write, mark=piece_mark))
+        scope.report_error(spot, "text", error.message, write, mark=piece_mark)
         return None
     skeleton = "".join(piece if isinstance(piece, str) else "x" for piece in shortest.pieces)
     signature = scope.find_word(spot, skeleton, mark)
@@ -75,7 +73,7 @@ def compile_path(spot: FilePosition, written: str, scope: Scope, mark: FindingMa
         join_path = scope.entry_words.split_join_path(start)
         if join_path is None:
             message = f"{head} is a partner's partner; a word of the join's let can read there"
-            scope.report(spot.make_error("path", message, "read there by the join's let", mark=mark))
+            scope.report_error(spot, "path", message, "read there by the join's let", mark=mark)
             return None
         join, start = join_path
     start = start.replace("{", "[{]")
@@ -91,7 +89,7 @@ def compile_operand(spot: FilePosition, written: object, kind: ValueType | None,
     kind: the type that a text is parsed as. None: the value stays as it is.
     """
     if not isinstance(written, str) or not written:
-        scope.report(spot.make_error("type", "a word or a path is wanted here", 'write for example "./file"'))
+        scope.report_error(spot, "type", "a word or a path is wanted here", 'write for example "./file"')
         return None
     if is_path(written):
         path = compile_path(spot, written, scope)
@@ -102,7 +100,7 @@ def compile_operand(spot: FilePosition, written: object, kind: ValueType | None,
         )
     if "{" in written:
         message = "a word is wanted here, and this is a text"
-        scope.report(spot.make_error("type", message, f'write {{ text = "{written}" }}', mark="text"))
+        scope.report_error(spot, "type", message, f'write {{ text = "{written}" }}', mark="text")
         return None
     signature = scope.find_word(spot, written, "text")
     if signature is None:
@@ -111,9 +109,7 @@ def compile_operand(spot: FilePosition, written: object, kind: ValueType | None,
         return CompiledWord(signature, CopiedWord(written))
     if signature.kind is not ValueType.TEXT:
         message = f"{written} is {signature.kind.value}, and nothing turns into {kind.value} by itself"
-        scope.report(
-            spot.make_error("type", message, f'leave type out, or write "{signature.kind.value}"', mark="text")
-        )
+        scope.report_error(spot, "type", message, f'leave type out, or write "{signature.kind.value}"', mark="text")
         return None
     return CompiledWord(replace(signature, kind=kind), CopiedWord(written, kind))
 
@@ -122,7 +118,7 @@ def compile_operands(leaf: Leaf, kind: ValueType | None, scope: Scope) -> Iterat
     """Yield the words or paths of a list."""
     elements = leaf.spot.list_elements(leaf.value)
     if not elements:
-        scope.report(leaf.spot.make_error("type", "an empty list says nothing", 'write for example ["./file"]'))
+        scope.report_error(leaf.spot, "type", "an empty list says nothing", 'write for example ["./file"]')
     for spot, item in elements:
         yield compile_operand(spot, item, kind, scope)
 
@@ -131,10 +127,8 @@ def require_single_value(leaf: Leaf, compiled_word: CompiledWord, scope: Scope) 
     """Return whether an operand is a single value. A list is reported."""
     if not compiled_word.signature.is_list:
         return True
-    scope.report(
-        leaf.spot.make_error(
-            "type", "this is a list, and one value is wanted", "take a word that says one thing", mark="text"
-        )
+    scope.report_error(
+        leaf.spot, "type", "this is a list, and one value is wanted", "take a word that says one thing", mark="text"
     )
     return False
 
@@ -144,7 +138,7 @@ def _is_path_piece(spot: FilePosition, slot: Slot, word: WordSignature, scope: S
     if word is ANYTHING or not (word.is_list or word.kind is ValueType.PATH):
         return True
     fault = "a list, and this is one path" if word.is_list else "a whole path, and here is place for a name"
-    scope.report(spot.make_error("type", f"{slot.word} is {fault}", "take a word that is a name", mark=mark))
+    scope.report_error(spot, "type", f"{slot.word} is {fault}", "take a word that is a name", mark=mark)
     return False
 
 
