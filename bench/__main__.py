@@ -16,7 +16,7 @@ from types import ModuleType
 
 import uvloop
 
-import bench.rows
+import bench.measurements
 from bench import facts, report
 from bench.nodes import Nodes
 from bench.result import Result
@@ -45,7 +45,8 @@ ORDER = (
 def rows() -> list[ModuleType]:
     """All measurements, in the order of the table."""
     found = [
-        importlib.import_module(f"bench.rows.{module.name}") for module in pkgutil.iter_modules(bench.rows.__path__)
+        importlib.import_module(f"bench.measurements.{module.name}")
+        for module in pkgutil.iter_modules(bench.measurements.__path__)
     ]
     return sorted(found, key=lambda row: ORDER.index(row.NAME))
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from agent.core.inventory.device import DeviceList
 from agent.counters import Counters
 from agent.registry import Registry
-from tests.core.building import listed, snapshot
+from tests.core.builders import listed, snapshot
 
 R = "example.com/a"
 EMPTY = DeviceList(R)

@@ -17,7 +17,7 @@ from agent.core.struct import replace
 from agent.state import state_file
 from agent.state.state_file import StateFile, load_state
 from agent.state.state_format import NOT_FOUND_YET, SavedState
-from tests.core.building import listed, node, snapshot
+from tests.core.builders import listed, node, snapshot
 
 MEMBERS = (Member("p1", "k1", "1", "0000:01:00.0"), Member("p2", "k2", "2", "1-1.2", "dongle"))
 FULL = SavedState(

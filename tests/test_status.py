@@ -18,7 +18,7 @@ from agent.core.reason import NO_REASON, Reason, ReasonCause
 from agent.core.registration_phase import Phase
 from agent.counters import Counters
 from agent.status.agent_status import Status
-from tests.core.building import failing, listed, lists, no_kubelet, refusal, snapshot
+from tests.core.builders import failing, listed, lists, no_kubelet, refusal, snapshot
 
 A = "example.com/a"
 

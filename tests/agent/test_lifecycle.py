@@ -18,7 +18,7 @@ from agent.tracker import look_thread
 from device_agent_lab.simulated.errors import PodRefused
 from device_agent_lab.simulated.limits import Limits
 from tests.agent.rig import BAR, FOO, entry, phases
-from tests.core.building import no_kubelet
+from tests.core.builders import no_kubelet
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """A GPU in MIG mode without an instance: no file tells, NVIDIA's library does; class nvidia-gpu, as its notes say."""
 
 from tests.agent.test_drop_in import UUIDS, nvidia
-from tests.agent.test_probed import node, say  # noqa: F401  pytest finds it here
+from tests.agent.test_probes import node, say  # noqa: F401  pytest finds it here
 
 GPU = "nvidia.com/gpu"
 FIRST, SECOND = "0000:3b:00.0", "0000:af:00.0"

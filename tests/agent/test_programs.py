@@ -13,7 +13,7 @@ from agent.kubelet.messages import v1beta1
 from agent.tracker import look_thread
 from device_agent_lab.simulated.errors import AllocationError
 from tests.agent.rig import BAR, FOO, SHORT, entry
-from tests.agent.test_moves import ENTRIES, Node
+from tests.agent.test_moves_into_pod import ENTRIES, Node
 from tests.sockets import until
 
 

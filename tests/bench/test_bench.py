@@ -8,8 +8,8 @@ from bench import __main__ as command
 from bench import facts, report
 from bench.http2 import Client
 from bench.kubelet import strings
+from bench.measurements.allocate import ids
 from bench.result import Line, Result, quantile
-from bench.rows.allocate import ids
 from bench.size import TINY
 from bench.subjects import build_go
 

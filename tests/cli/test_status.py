@@ -14,7 +14,7 @@ from agent.core.registration_phase import Phase
 from agent.core.report.agent_snapshot import ActiveConfigState, KubeletState, ResourceState
 from agent.core.report.status_report import build_status_report, compute_revision
 from agent.core.struct import replace
-from tests.core.building import no_kubelet, spec
+from tests.core.builders import no_kubelet, spec
 from tests.core.test_report import NOW, A, bad, good, moment
 
 WIDE = Terminal(120, utc=True)

@@ -19,7 +19,7 @@ from agent.core.inventory.device import Health
 from agent.core.lists.transitions import TransitionRecord
 from agent.core.report.status_report import build_status_report
 from tests.cli.conftest import TOP
-from tests.core.building import spec
+from tests.core.builders import spec
 from tests.core.test_report import A, bad, good, moment
 
 B = "example.com/b"

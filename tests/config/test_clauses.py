@@ -12,8 +12,8 @@ from agent.core.inventory.facts import Facts
 from agent.core.inventory.matching import match_entry
 from agent.core.language.value import Absent
 from tests.config.marks import marked_by
-from tests.core.building import Facts as Reader
-from tests.core.building import host
+from tests.core.builders import Facts as Reader
+from tests.core.builders import host
 
 # Where pyproject.toml requires google-re2 whatever else is installed: there its absence is a failure.
 REQUIRED = {"x86_64", "aarch64"}

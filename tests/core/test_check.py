@@ -16,8 +16,8 @@ from agent.core.language.operators import Equals, Items, Not, Quantifier
 from agent.core.language.template import parse
 from agent.core.language.value import ValueType
 from agent.core.struct import replace
-from tests.core.building import Known, clause
-from tests.core.building import line as match_line
+from tests.core.builders import Known, clause
+from tests.core.builders import line as match_line
 
 
 def line(word, operand, kind=ValueType.TEXT, test=None):

@@ -4,7 +4,7 @@ from agent.core.language.clause import EitherLine
 from agent.core.language.logic import CAREFUL, PLAIN, THREE_VALUED
 from agent.core.language.operators import AllTests, Equals, Exists, Not, Quantifier, RelationItems
 from agent.core.language.value import Absent, ValueType
-from tests.core.building import HERE, Known, clause, line
+from tests.core.builders import HERE, Known, clause, line
 
 GONE = Absent("no such file")
 PENDING = Absent("udev is not done", pending=True)

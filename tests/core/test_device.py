@@ -14,7 +14,7 @@ from agent.core.inventory.device import (
 from agent.core.lists.transitions import BLIP_REASON, Transition, find_transitions
 from agent.core.reason import Reason
 from agent.core.struct import replace
-from tests.core.building import listed, snapshot
+from tests.core.builders import listed, snapshot
 
 SHARED = listed("x", shares=3)
 UPPER = listed("x", shares=6, first_share=4, health=Health.UNHEALTHY)

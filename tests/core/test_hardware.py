@@ -5,7 +5,7 @@ import pytest
 from agent.core.inventory.device import HostDevice
 from agent.core.inventory.hardware import identify_hardware
 from agent.core.lists.build_lists import build_lists
-from tests.core.building import candidate, listed, lists, look_at, snapshot, spec
+from tests.core.builders import candidate, listed, lists, look_at, snapshot, spec
 
 A, B = "example.com/a", "example.com/b"
 SEAT, OTHER = "node:pci-0-usb-0:1:1.0/ttyUSB", "node:pci-0-usb-0:2:1.0/ttyUSB"

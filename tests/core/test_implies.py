@@ -23,8 +23,8 @@ from agent.core.language.operators import (
     Within,
 )
 from agent.core.language.value import Absent, ValueType
-from tests.core.building import HERE, Known, clause
-from tests.core.building import line as said_of
+from tests.core.builders import HERE, Known, clause
+from tests.core.builders import line as said_of
 
 
 def line(word, test):

@@ -19,7 +19,7 @@ from agent.core.report.exposition import HistogramFamily, MetricFamily, format_f
 from agent.core.report.metrics import CHECK_RESULTS, EVENT_SOURCES, KERNEL_LOG, SeriesOptions, format_metrics
 from agent.core.struct import replace
 from agent.counters import Counters
-from tests.core.building import candidate, clause, host, spec
+from tests.core.builders import candidate, clause, host, spec
 from tests.core.test_report import A, bad, good, moment
 
 RULES = Path(__file__).parents[2] / "config/prometheus-rules.yml"

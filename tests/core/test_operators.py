@@ -26,7 +26,7 @@ from agent.core.language.operators import (
     Within,
 )
 from agent.core.language.value import Absent, ValueType
-from tests.core.building import HERE, Known, clause, line
+from tests.core.builders import HERE, Known, clause, line
 
 GONE = Absent("no such file")
 UNREAD = Absent("EIO", unreadable=True)

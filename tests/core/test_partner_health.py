@@ -27,8 +27,8 @@ from agent.core.inventory.partner_health import find_partner_wait, resolve_one_l
 from agent.core.language.template import parse
 from agent.core.language.value import ValueType
 from agent.core.struct import replace
-from tests.core.building import PCI, Known, candidate, clause, host, line
-from tests.core.test_message import message
+from tests.core.builders import PCI, Known, candidate, clause, host, line
+from tests.core.test_log_pattern import message
 
 A = "example.com/a"
 OF = (A, "")

@@ -17,7 +17,7 @@ from agent.core.grants.preference_costs import PreferenceCosts, compute_pcie_dis
 from agent.core.inventory.affinity import LinkDistances, PciePath, find_pci_path
 from agent.core.inventory.device import Device, DeviceList, Health
 from agent.core.language.value import ValueType, make_sort_key
-from tests.core.building import candidate, host, listed, snapshot, spec
+from tests.core.builders import candidate, host, listed, snapshot, spec
 
 LINKS = Links("xgmi", None, {}, "to", "number", ValueType.INT, Cost(default=1))
 PCIE, XGMI = DistanceRule(), DistanceRule(LINKS)

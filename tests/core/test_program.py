@@ -9,7 +9,7 @@ from agent.core.inventory.listing import Listing
 from agent.core.inventory.preconditions import make_precondition_key
 from agent.core.language.template import parse
 from agent.core.language.value import Absent
-from tests.core.building import HERE, PCI, Facts, clause, host, line, spec
+from tests.core.builders import HERE, PCI, Facts, clause, host, line, spec
 
 
 def program(*argv, name="p", when=None, **more):

@@ -31,8 +31,8 @@ from agent.core.report.problems import find_problems
 from agent.core.report.status_report import build_status_report
 from agent.core.struct import replace
 from agent.status.history import History
-from tests.core.building import candidate, clause, failing, host, listed, look_at, no_kubelet, spec
-from tests.core.test_message import message
+from tests.core.builders import candidate, clause, failing, host, listed, look_at, no_kubelet, spec
+from tests.core.test_log_pattern import message
 
 A = "example.com/a"
 STREAMING = ResourceState(Phase.STREAMING, since=10.0)

@@ -10,7 +10,7 @@ from agent.core.inventory.device import MatchedPath
 from agent.core.language.clause import Clause
 from agent.core.language.operators import Exists, Quantifier, RelationItems
 from agent.core.language.value import Absent, ValueType
-from tests.core.building import HERE, cdi, clause, env, give, host, line, listed, mount, node, spec
+from tests.core.builders import HERE, cdi, clause, env, give, host, line, listed, mount, node, spec
 
 BLUE = clause(line("color", "blue"), name="give.when")
 ALL = clause(line("all_given", True, ValueType.BOOL), name="give.when")

@@ -11,7 +11,7 @@ import uvloop
 from agent.kubelet.endpoint import Endpoint
 from agent.kubelet.socket_file import make_generation
 from agent.registry import Registry
-from tests.kubelet.serving import RESOURCE, Granting, open_sockets, settled
+from tests.kubelet.endpoint_rig import RESOURCE, Granting, open_sockets, settled
 
 
 def pytest_asyncio_loop_factories(config, item):

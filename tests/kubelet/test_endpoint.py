@@ -24,7 +24,7 @@ from agent.kubelet.socket_file import (
     make_generation,
     remove_stale_sockets,
 )
-from tests.kubelet.serving import RESOURCE, client, settled, snapshot
+from tests.kubelet.endpoint_rig import RESOURCE, client, settled, snapshot
 
 HEADERS = [
     (":method", "POST"),

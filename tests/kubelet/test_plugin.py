@@ -24,7 +24,7 @@ from agent.kubelet.messages.v1beta1 import (
 from agent.kubelet.plugin import Plugin
 from agent.kubelet.wire import ListEncoder, PluginOptions
 from agent.registry import Registry
-from tests.kubelet.serving import RESOURCE, WATCH, Granting, client, device, settled, snapshot
+from tests.kubelet.endpoint_rig import RESOURCE, WATCH, Granting, client, device, settled, snapshot
 
 
 def ids(response):

@@ -12,7 +12,7 @@ from tests.agent.conftest import (  # noqa: F401  fixtures and a hook
     pytest_asyncio_loop_factories,
     rig,
 )
-from tests.live.seeing import never_twice
+from tests.live.received_lists import never_twice
 
 
 @pytest.fixture(autouse=True)

@@ -23,8 +23,8 @@ from agent.host.link_events import ROUTES_PATH, watch_link_events
 from agent.host.root import Root
 from agent.registry import Registry
 from agent.tracker.tracker import Tracker
-from tests.core.building import clause, line, spec
-from tests.core.test_message import message
+from tests.core.builders import clause, line, spec
+from tests.core.test_log_pattern import message
 
 DIRECTORY = "/sys/devices/virtual/net"
 VETH = clause(line("name", "lo", test=Not(Equals("lo"))))

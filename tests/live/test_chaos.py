@@ -18,7 +18,7 @@ from agent.registration import socket_registration
 from agent.tracker import list_publisher
 from device_agent_lab.simulated.errors import KubeletStopped, PodRefused
 from device_agent_lab.simulated.kubelet import Kubelet
-from tests.live.seeing import HEALTHY, kernel_event, last, said
+from tests.live.received_lists import HEALTHY, kernel_event, last, said
 
 FOO, BAR, NET, VFIO = (f"chaos.example/{name}" for name in ("foo", "bar", "net", "vfio"))
 NODES = [f"foo{number}" for number in range(5)]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.agent.rig import FOO, REAL
-from tests.live.seeing import HEALTHY, last
+from tests.live.received_lists import HEALTHY, last
 
 pytestmark = pytest.mark.usefixtures("whole_machine")
 

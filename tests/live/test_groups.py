@@ -6,7 +6,7 @@ import pytest
 
 from agent.core.grants import held_ids
 from device_agent_lab.simulated.errors import PodRefused
-from tests.live.seeing import HEALTHY, UNHEALTHY, kernel_event, last, story
+from tests.live.received_lists import HEALTHY, UNHEALTHY, kernel_event, last, story
 
 KIT, VFIO, SOUND = "example.com/kit", "example.com/vfio", "example.com/sound"
 HUB = "/sys/devices/pci0000:00/0000:00:14.0/usb1/1-1"

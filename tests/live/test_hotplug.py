@@ -13,7 +13,7 @@ from agent.host.inotify import PathWatch
 from agent.host.root import Root
 from device_agent_lab.simulated.errors import PodRefused
 from tests.agent.rig import BAR, FOO, entry, minor_of
-from tests.live.seeing import HEALTHY, UNHEALTHY, kernel_event, last, moments, story
+from tests.live.received_lists import HEALTHY, UNHEALTHY, kernel_event, last, moments, story
 from tests.live.sticks import stick, unstick
 
 VFIO, NET = "example.com/vfio", "example.com/net"

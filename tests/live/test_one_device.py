@@ -8,7 +8,7 @@ import pytest
 from agent.core.inventory.dirty_set import ALL_DIRTY
 from device_agent_lab.simulated.errors import PodRefused
 from tests.agent.rig import BAR, FOO, entry
-from tests.live.seeing import HEALTHY, last
+from tests.live.received_lists import HEALTHY, last
 from tests.live.sticks import stick
 from tests.tree import Tree
 

@@ -16,7 +16,7 @@ from agent.core.language.value import Absent
 from agent.host import uevents
 from tests.agent.rig import FOO, REAL, entry
 from tests.cli.test_docs import blocks
-from tests.live.seeing import HEALTHY, UNHEALTHY, last, story
+from tests.live.received_lists import HEALTHY, UNHEALTHY, last, story
 from tests.uevents import NULL, needs_events, overrun
 
 pytestmark = pytest.mark.usefixtures("whole_machine")

@@ -11,7 +11,7 @@ from agent.host.recorded_tree import DECLARED
 from agent.host.root import Root
 from agent.tracker.look_thread import run_look
 from tests.agent.rig import FOO, entry
-from tests.live.seeing import HEALTHY, UNHEALTHY, last, story
+from tests.live.received_lists import HEALTHY, UNHEALTHY, last, story
 
 LIMIT = 4_194_304  # bytes of a message that the kubelet takes
 

@@ -15,7 +15,7 @@ from agent.registry import Registry
 from agent.tracker import look_thread as module
 from agent.tracker.list_publisher import ListPublisher
 from agent.tracker.tracker import Tracker
-from tests.core.building import clause, line, spec
+from tests.core.builders import clause, line, spec
 from tests.tree import Tree, silent
 
 NICS = spec(

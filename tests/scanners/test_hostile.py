@@ -18,7 +18,7 @@ from agent.scanners import source_kinds
 from agent.scanners.host_reader import HostReader
 from agent.scanners.word_route import TABLES
 from agent.scanners.word_table import Relation
-from tests.core.building import spec
+from tests.core.builders import spec
 
 UUID = "c0b1e4f8-0000-4000-8000-000000000001"
 SOURCES = (

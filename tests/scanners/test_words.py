@@ -14,7 +14,7 @@ from agent.host.root import Root
 from agent.scanners import source_kinds
 from agent.scanners.host_reader import HostReader
 from agent.scanners.source_kinds import UnknownWordError, WordType
-from tests.core.building import clause, line, spec
+from tests.core.builders import clause, line, spec
 
 
 class Facts:

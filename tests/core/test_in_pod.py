@@ -15,7 +15,7 @@ from agent.core.language.template import parse
 from agent.core.language.value import Absent, ValueType
 from agent.core.lists.build_lists import build_lists
 from agent.core.struct import replace
-from tests.core.building import Facts, clause, line, spec
+from tests.core.builders import Facts, clause, line, spec
 
 NET = Source("net")
 PCI = Source("pci")

@@ -22,8 +22,8 @@ from agent.core.inventory.facts import Facts
 from agent.core.language.glob import parse as pattern
 from agent.core.language.template import parse
 from agent.core.language.value import Absent, ValueType
-from tests.core.building import Facts as Plain
-from tests.core.building import spec
+from tests.core.builders import Facts as Plain
+from tests.core.builders import spec
 
 GPU = HostDevice("pci", "0000:3b:00.0", "0000:3b:00.0", "0000:3b:00.0", "/sys/devices/3b")
 LEAVES = ("vendor", "serial", "./state", "./none")

@@ -13,7 +13,7 @@ from agent.core.language.template import parse
 from agent.core.language.value import ValueType
 from agent.core.lists.build_lists import build_lists
 from agent.core.struct import replace
-from tests.core.building import PCI, Facts, clause, line, spec
+from tests.core.builders import PCI, Facts, clause, line, spec
 
 A, B = "example.com/a", "example.com/b"
 BY = Grouping((GroupWord("group", ValueType.INT),), digest="by")

@@ -13,7 +13,7 @@ from agent.core.language.value import Absent, ValueType
 from agent.core.lists.build_lists import build_lists
 from agent.core.lists.expected_count import find_missing_devices
 from agent.core.lists.resource_names import EMPTY_SECONDS, MAX_NAMES, GeneratedName
-from tests.core.building import PCI, Facts, clause, give, host, line, spec
+from tests.core.builders import PCI, Facts, clause, give, host, line, spec
 
 A, FAN = "example.com/a", "example.com/{model}"
 NONE = frozenset()

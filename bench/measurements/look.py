@@ -54,7 +54,7 @@ async def measure(subjects: Sequence[Subject], size: Size) -> Result:
         hardware = Hardware(f"{top}/tree")
         hardware.build(functions=size.look_functions, nics=size.look_nics, gpus=2 * size.look_nics, hubs=6)
         _configure(Path(top), size.look_nics, size.look_entries)
-        command = [sys.executable, "-m", "bench.looking"]
+        command = [sys.executable, "-m", "bench.look_process"]
         last = [f"{top}/configuration", str(size.looks)]
         mounted = os.geteuid() == 0 and shutil.which("unshare") is not None
         if mounted:

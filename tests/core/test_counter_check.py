@@ -12,7 +12,7 @@ from agent.core.entry.kernel_log_check import EventRate
 from agent.core.health.check_state import HEALTHY, CheckState, step_check
 from agent.core.language.template import parse
 from agent.core.language.value import Absent
-from tests.core.building import Known
+from tests.core.builders import Known
 
 
 def check(trip=ONE_LOOK, recover=None, **more):

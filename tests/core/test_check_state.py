@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from agent.core.entry.check import ONE_LOOK, Check, CheckResult, CheckVerdict, LookCount, LookDuration, OnUnknown
 from agent.core.health.check_state import HEALTHY, NEW, CheckState, step_check
 from agent.core.struct import replace
-from tests.core.building import clause
+from tests.core.builders import clause
 
 APART = 0.05  # seconds
 GOOD, BAD, NOTHING, BESIDE, AWAITED = (

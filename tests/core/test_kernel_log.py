@@ -10,8 +10,8 @@ from agent.core.health.check_state import HEALTHY, step_log_check
 from agent.core.health.kernel_log import KEYS_LIMIT, KernelLogHistory
 from agent.core.language.template import Slot
 from agent.core.language.value import Absent, ValueType
-from tests.core.building import clause, line
-from tests.core.test_message import message
+from tests.core.builders import clause, line
+from tests.core.test_log_pattern import message
 
 XID = message("Xid {number}: {code:int}")
 ONE, TWO = frozenset({(1,)}), frozenset({(2,)})

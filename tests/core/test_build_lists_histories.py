@@ -18,7 +18,7 @@ from agent.core.lists.list_builder import SLOT_KEY_PREFIX
 from agent.core.lists.list_inputs import FORGET_SECONDS
 from agent.core.lists.resource_names import EMPTY_SECONDS, GeneratedName
 from agent.core.struct import replace
-from tests.core.building import PCI, clause, line, spec
+from tests.core.builders import PCI, clause, line, spec
 
 RESOURCES = ("example.com/a", "example.com/b", "example.com/c")
 FANNED, SHARED = "example.com/{model}", "example.com/all"  # one resource for each model; all devices together

@@ -10,7 +10,7 @@ from agent.core.inventory.device import DeviceNode, MatchedPath
 from agent.core.language.template import parse
 from agent.core.language.value import Absent
 from agent.core.struct import replace
-from tests.core.building import cdi, env, give, listed, mount, node, spec, table
+from tests.core.builders import cdi, env, give, listed, mount, node, spec, table
 
 
 def chosen(name, facts=None, nodes=None, shares=(), was=None, **more):

@@ -15,9 +15,9 @@ from agent.core.inventory.partner_words import PartnerWord
 from agent.core.language.operators import Equals, Quantifier, RelationItems
 from agent.core.language.template import parse
 from agent.core.language.value import Absent, ValueType
-from tests.core.building import PCI, clause, env, line, spec
-from tests.core.building import Facts as Reader
-from tests.core.building import host as plain_host
+from tests.core.builders import PCI, clause, env, line, spec
+from tests.core.builders import Facts as Reader
+from tests.core.builders import host as plain_host
 
 CARDS = Source("subsystem", ("card",))
 BOARDS = Source("subsystem", ("board",))

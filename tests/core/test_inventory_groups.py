@@ -13,7 +13,7 @@ from agent.core.inventory.member_facts import MemberFacts
 from agent.core.language.template import parse
 from agent.core.language.value import Absent, ValueType
 from agent.core.reason import NO_REASON
-from tests.core.building import PCI, Facts, clause, give, line, listed, node, spec
+from tests.core.builders import PCI, Facts, clause, give, line, listed, node, spec
 
 VFIO = clause(line("driver", "vfio"))
 BY_GROUP = Grouping((GroupWord("group", ValueType.INT),))

@@ -4,7 +4,7 @@ import pytest
 
 from agent.core.inventory.device import Member
 from agent.core.lists.device_lookup import find_devices
-from tests.core.building import candidate, host, listed, snapshot
+from tests.core.builders import candidate, host, listed, snapshot
 
 A, B = "example.com/a", "example.com/b"
 GPU = "GPU-b03fd8a1-7e52"

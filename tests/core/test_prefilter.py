@@ -9,7 +9,7 @@ from agent.core.inventory.inventory import update_inventory
 from agent.core.inventory.listing import Listing
 from agent.core.language.operators import AllTests, AnyTest, Equals, Exists, Not, Quantifier, RelationItems
 from agent.core.language.value import Absent
-from tests.core.building import PCI, Facts, clause, judge, line, spec
+from tests.core.builders import PCI, Facts, clause, judge, line, spec
 
 WORDS = ("a", "b", "c")
 VALUES = ("x", "y", ("x",), (), Absent("no such file"), Absent("EIO", unreadable=True), Absent("udev", pending=True))

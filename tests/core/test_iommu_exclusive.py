@@ -11,7 +11,7 @@ from agent.core.inventory.device import HostDevice
 from agent.core.inventory.member_facts import wrap_single_member
 from agent.core.lists.build_lists import build_lists
 from agent.core.struct import replace
-from tests.core.building import HERE, Facts, candidate, clause, core_facts, host, line, listed, lists, look_at, spec
+from tests.core.builders import HERE, Facts, candidate, clause, core_facts, host, line, listed, lists, look_at, spec
 
 A, B = "example.com/a", "example.com/b"
 SPECS = (spec(A), spec(B))

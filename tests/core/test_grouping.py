@@ -8,7 +8,7 @@ from agent.core.entry.group import Grouping, GroupWord, compute_group_keys
 from agent.core.inventory.device import HostDevice
 from agent.core.inventory.grouping import GroupMembership, Groups, build_groups
 from agent.core.language.value import Absent, ValueType
-from tests.core.building import clause
+from tests.core.builders import clause
 
 TOGETHER = Grouping((GroupWord("serial", ValueType.TEXT),))
 CLAIMING = Grouping((GroupWord("iommu.group", ValueType.INT),), includes_unmatched=True)

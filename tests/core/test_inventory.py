@@ -11,7 +11,7 @@ from agent.core.language.operators import Equals, Exists, Not
 from agent.core.language.template import parse
 from agent.core.language.value import Absent, ValueType
 from agent.core.struct import replace
-from tests.core.building import PCI, Facts, cdi, clause, give, judge, line, listed, mount, node, spec
+from tests.core.builders import PCI, Facts, cdi, clause, give, judge, line, listed, mount, node, spec
 
 UNREAD = Absent("EIO", unreadable=True)
 GPU = HostDevice("pci", "0000:3b:00.0", "0000:3b:00.0", "0000:3b:00.0", "/sys/devices/3b")

@@ -4,10 +4,10 @@ import time
 
 import pytest
 
+from tests.node.cluster_node import RegisteredNode
 from tests.node.conftest import fresh, new_machine
 from tests.node.control import Control
 from tests.node.node import NO_DRIVER, entry
-from tests.node.registered import RegisteredNode
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -8,7 +8,7 @@ from agent.core.entry.resource_spec import ResourceSpec, Source
 from agent.core.language.clause import Origin
 from agent.core.language.template import parse
 from agent.core.struct import replace
-from tests.core.building import cdi, clause, env, give, line, mount, spec
+from tests.core.builders import cdi, clause, env, give, line, mount, spec
 
 A, B, C, D, E = (spec(f"example.com/{letter}") for letter in "abcde")
 

@@ -9,7 +9,7 @@ from agent.core.lists.list_builder import RETIRED_REASON
 from agent.core.lists.list_inputs import FORGET_SECONDS
 from agent.core.reason import Reason
 from agent.core.struct import replace
-from tests.core.building import candidate, host, listed, lists, look_at, node, snapshot, spec
+from tests.core.builders import candidate, host, listed, lists, look_at, node, snapshot, spec
 
 A, B = "example.com/a", "example.com/b"
 NONE = frozenset()

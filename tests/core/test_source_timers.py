@@ -4,7 +4,7 @@ from math import inf
 
 from agent.core.entry.resource_spec import Source
 from agent.core.inventory.source_timers import SourceTimers
-from tests.core.building import spec
+from tests.core.builders import spec
 
 A, B = Source("pci"), Source("usb")
 

@@ -7,7 +7,7 @@ from agent.core.grants.grant import GrantRefusedError, RefusalCause, RereadDevic
 from agent.core.inventory.device import MatchedPath
 from agent.core.language.value import Absent
 from agent.core.struct import replace
-from tests.core.building import env, give, listed, mount, node, spec
+from tests.core.builders import env, give, listed, mount, node, spec
 
 
 def each(*gives):

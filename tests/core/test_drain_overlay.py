@@ -8,7 +8,7 @@ from agent.core.inventory.device import Health
 from agent.core.lists.build_lists import build_lists
 from agent.core.reason import Reason, ReasonCause
 from agent.core.struct import replace
-from tests.core.building import candidate, failing, host, look_at, spec
+from tests.core.builders import candidate, failing, host, look_at, spec
 
 A, B = "example.com/a", "example.com/b"
 OF = (A, "")

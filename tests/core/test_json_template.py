@@ -12,7 +12,7 @@ from agent.core.grants.grant import GrantRefusedError, RefusalCause, RereadDevic
 from agent.core.language.json_template import JsonArray, JsonLiteral, JsonTable
 from agent.core.language.template import parse
 from agent.core.language.value import Absent
-from tests.core.building import env, listed, spec
+from tests.core.builders import env, listed, spec
 
 FACTS = {"a": "A", "empty": "", "list": ("x", "y"), "none": (), "one": ("z",), "no": Absent("no such file")}
 

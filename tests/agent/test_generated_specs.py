@@ -11,7 +11,7 @@ from agent.core.struct import replace
 from agent.host.cdi_specs import SpecDirectories
 from device_agent_lab.simulated.errors import PodRefused
 from tests.agent.rig import BAR, FOO, SHORT, entry
-from tests.agent.test_moves import ENTRIES, Node
+from tests.agent.test_moves_into_pod import ENTRIES, Node
 
 ETC, RUN = "/opt/cdi/etc", "/opt/cdi/run"
 FILE = f"{RUN}/device-agent_example.com_foo.yaml"

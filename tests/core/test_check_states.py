@@ -27,8 +27,8 @@ from agent.core.inventory.listing import Listing
 from agent.core.lists.build_lists import build_lists
 from agent.core.reason import Reason
 from agent.core.struct import replace
-from tests.core.building import PCI, Facts, candidate, clause, host, line, look_at, spec
-from tests.core.test_message import message
+from tests.core.builders import PCI, Facts, candidate, clause, host, line, look_at, spec
+from tests.core.test_log_pattern import message
 
 A = "example.com/a"
 OF = (A, "")

@@ -23,7 +23,7 @@ from agent.core.grants.build_grant import build_grant, build_spec_edits
 from agent.core.grants.container_edits import build_container_edits
 from agent.core.grants.grant import GrantedMount, GrantedNode, GrantRefusedError, RereadDevice
 from agent.core.inventory.device import MatchedPath
-from tests.core.building import cdi, env, give, listed, mount, node, spec
+from tests.core.builders import cdi, env, give, listed, mount, node, spec
 
 SCHEMA = json.loads((Path(__file__).parent / "cdi-schema.json").read_text())
 OWNER = "/var/lib/device-agent"
