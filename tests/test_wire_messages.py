@@ -125,27 +125,8 @@ CASES = {
                                     topology=v1.TopologyInfo(nodes=[v1.NumaNode(id=-1)]),
                                 )
                             ],
-                            cpu_ids=[1, 300],
-                            memory=[v1.ContainerMemory(memory_type="memory", size=1 << 33)],
-                            dynamic_resources=[
-                                v1.DynamicResource(
-                                    claim_name="cn",
-                                    claim_namespace="cs",
-                                    claim_resources=[
-                                        v1.ClaimResource(
-                                            cdi_devices=[v1.CdiDevice(name="v/c=n")],
-                                            driver_name="d",
-                                            pool_name="p",
-                                            device_name="e",
-                                            share_id="",
-                                        )
-                                    ],
-                                )
-                            ],
                         )
                     ],
-                    cpu_ids=[7],
-                    memory=[v1.ContainerMemory(memory_type="hugepages-2Mi", size=1)],
                 )
             ]
         ),
@@ -159,30 +140,15 @@ CASES = {
                 + held(
                     2,
                     held(1, "example.com/foo") + held(2, "a") + held(2, "b") + held(3, held(1, counted(1, -1))),
-                )
-                + held(3, number(1) + number(300))
-                + held(4, held(1, "memory") + counted(2, 1 << 33))
-                + held(
-                    5,
-                    held(2, "cn")
-                    + held(3, "cs")
-                    + held(
-                        4,
-                        held(1, held(1, "v/c=n")) + held(2, "d") + held(3, "p") + held(4, "e") + held(5, ""),
-                    ),
                 ),
-            )
-            + held(4, number(7))
-            + held(5, held(1, "hugepages-2Mi") + counted(2, 1)),
+            ),
         ),
     ),
     "allocatable": (
         v1.AllocatableResourcesResponse(
             devices=[v1.ContainerDevices(resource_name="r", device_ids=["a"])],
-            cpu_ids=[0, 1],
-            memory=[v1.ContainerMemory(memory_type="memory", size=5)],
         ),
-        b"\x0a\x06\x0a\x01r\x12\x01a\x12\x02\x00\x01\x1a\x0a\x0a\x06memory\x10\x05",
+        b"\x0a\x06\x0a\x01r\x12\x01a",
     ),
     "get request": (
         v1.GetPodResourcesRequest(pod_name="p", pod_namespace="ns"),
@@ -201,20 +167,17 @@ def test_bytes(message, raw):
     assert type(message).parse(raw) == message
 
 
-def test_numbers_may_come_one_by_one():
-    raw = held(1, "c") + counted(3, 1) + counted(3, 2)
-    assert v1.ContainerResources.parse(raw).cpu_ids == [1, 2]
-
-
 def test_fields_of_a_later_kubelet_are_passed_over():
     raw = held(1, "p") + held(99, "new") + held(2, "ns")
     pod = v1.PodResources.parse(raw)
     assert (pod.name, pod.namespace) == ("p", "ns")
 
 
-def test_class_name_of_kubelets_before_1_31_is_passed_over():
-    raw = held(1, "class") + held(2, "claim")
-    assert v1.DynamicResource.parse(raw).claim_name == "claim"
+def test_cpus_memory_and_dynamic_resources_are_passed_over():
+    memory = held(1, "memory") + counted(2, 1 << 33)
+    raw = held(1, "c") + held(3, number(1) + number(300)) + counted(3, 2) + held(4, memory) + held(5, held(2, "claim"))
+    container = v1.ContainerResources.parse(raw + held(2, held(1, "r") + held(2, "a")))
+    assert (container.name, container.devices) == ("c", [v1.ContainerDevices(resource_name="r", device_ids=["a"])])
 
 
 def test_methods():

@@ -6,24 +6,13 @@
 __all__ = (
     "GpuState",
     "GpuStateResponse",
-    "MetricsServiceBase",
-    "MetricsServiceStub",
-    "Nothing",
 )
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import betterproto2
-import grpclib
-from betterproto2 import grpclib as betterproto2_grpclib
 
 from ..message_pool import default_message_pool
-
-if TYPE_CHECKING:
-    import grpclib.server
-    from betterproto2.grpclib.grpclib_client import MetadataLike
-    from grpclib.metadata import Deadline
 
 _COMPILER_VERSION = "0.10.1"
 betterproto2.check_compiler_version(_COMPILER_VERSION)
@@ -31,23 +20,11 @@ betterproto2.check_compiler_version(_COMPILER_VERSION)
 
 @dataclass(eq=False, repr=False)
 class GpuState(betterproto2.Message):
-    id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
-    """
-    Its number.
-    """
-
     uuid: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
     health: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
     """
     "healthy", "unhealthy" or "unknown".
-    """
-
-    associated_workload: "list[str]" = betterproto2.field(
-        4, betterproto2.TYPE_STRING, repeated=True
-    )
-    """
-    Who uses it.
     """
 
     device: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
@@ -61,6 +38,10 @@ default_message_pool.register_message("metricssvc", "GPUState", GpuState)
 
 @dataclass(eq=False, repr=False)
 class GpuStateResponse(betterproto2.Message):
+    """
+    All GPUs.
+    """
+
     gpu_state: "list[GpuState]" = betterproto2.field(
         1, betterproto2.TYPE_MESSAGE, repeated=True
     )
@@ -69,64 +50,3 @@ class GpuStateResponse(betterproto2.Message):
 default_message_pool.register_message(
     "metricssvc", "GPUStateResponse", GpuStateResponse
 )
-
-
-@dataclass(eq=False, repr=False)
-class Nothing(betterproto2.Message):
-    pass
-
-
-default_message_pool.register_message("metricssvc", "Nothing", Nothing)
-
-
-class MetricsServiceStub(betterproto2_grpclib.ServiceStub):
-    async def list(
-        self,
-        message: "Nothing | None" = None,
-        *,
-        timeout: "float | None" = None,
-        deadline: "Deadline | None" = None,
-        metadata: "MetadataLike | None" = None,
-    ) -> "GpuStateResponse":
-        """
-        All GPUs.
-        """
-
-        if message is None:
-            message = Nothing()
-
-        return await self._unary_unary(
-            "/metricssvc.MetricsService/List",
-            message,
-            GpuStateResponse,
-            timeout=timeout,
-            deadline=deadline,
-            metadata=metadata,
-        )
-
-
-class MetricsServiceBase(betterproto2_grpclib.ServiceBase):
-    async def list(self, message: "Nothing") -> "GpuStateResponse":
-        """
-        All GPUs.
-        """
-
-        raise grpclib.GRPCError(grpclib.const.Status.UNIMPLEMENTED)
-
-    async def __rpc_list(
-        self, stream: "grpclib.server.Stream[Nothing, GpuStateResponse]"
-    ) -> None:
-        request = await stream.recv_message()
-        assert request is not None
-        response = await self.list(request)
-        await stream.send_message(response)
-
-    def __mapping__(self) -> "dict[str, grpclib.const.Handler]":
-        return {
-            "/metricssvc.MetricsService/List": grpclib.const.Handler(
-                self.__rpc_list,
-                grpclib.const.Cardinality.UNARY_UNARY,
-                Nothing,
-                GpuStateResponse,
-            ),
-        }

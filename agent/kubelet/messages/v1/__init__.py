@@ -6,12 +6,8 @@
 __all__ = (
     "AllocatableResourcesRequest",
     "AllocatableResourcesResponse",
-    "CdiDevice",
-    "ClaimResource",
     "ContainerDevices",
-    "ContainerMemory",
     "ContainerResources",
-    "DynamicResource",
     "GetPodResourcesRequest",
     "GetPodResourcesResponse",
     "ListPodResourcesRequest",
@@ -57,53 +53,10 @@ class AllocatableResourcesResponse(betterproto2.Message):
         1, betterproto2.TYPE_MESSAGE, repeated=True
     )
 
-    cpu_ids: "list[int]" = betterproto2.field(2, betterproto2.TYPE_INT64, repeated=True)
-
-    memory: "list[ContainerMemory]" = betterproto2.field(
-        3, betterproto2.TYPE_MESSAGE, repeated=True
-    )
-    """
-    Since 1.22.
-    """
-
 
 default_message_pool.register_message(
     "v1", "AllocatableResourcesResponse", AllocatableResourcesResponse
 )
-
-
-@dataclass(eq=False, repr=False)
-class CdiDevice(betterproto2.Message):
-    name: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
-
-
-default_message_pool.register_message("v1", "CDIDevice", CdiDevice)
-
-
-@dataclass(eq=False, repr=False)
-class ClaimResource(betterproto2.Message):
-    cdi_devices: "list[CdiDevice]" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, repeated=True
-    )
-
-    driver_name: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
-    """
-    2 to 4 since 1.31.
-    """
-
-    pool_name: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
-
-    device_name: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
-
-    share_id: "str | None" = betterproto2.field(
-        5, betterproto2.TYPE_STRING, optional=True
-    )
-    """
-    Since 1.35.
-    """
-
-
-default_message_pool.register_message("v1", "ClaimResource", ClaimResource)
 
 
 @dataclass(eq=False, repr=False)
@@ -123,20 +76,6 @@ default_message_pool.register_message("v1", "ContainerDevices", ContainerDevices
 
 
 @dataclass(eq=False, repr=False)
-class ContainerMemory(betterproto2.Message):
-    memory_type: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
-
-    size: "int" = betterproto2.field(2, betterproto2.TYPE_UINT64)
-
-    topology: "TopologyInfo | None" = betterproto2.field(
-        3, betterproto2.TYPE_MESSAGE, optional=True
-    )
-
-
-default_message_pool.register_message("v1", "ContainerMemory", ContainerMemory)
-
-
-@dataclass(eq=False, repr=False)
 class ContainerResources(betterproto2.Message):
     name: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
 
@@ -147,38 +86,8 @@ class ContainerResources(betterproto2.Message):
     One resource may come in several entries.
     """
 
-    cpu_ids: "list[int]" = betterproto2.field(3, betterproto2.TYPE_INT64, repeated=True)
-
-    memory: "list[ContainerMemory]" = betterproto2.field(
-        4, betterproto2.TYPE_MESSAGE, repeated=True
-    )
-    """
-    Since 1.22.
-    """
-
-    dynamic_resources: "list[DynamicResource]" = betterproto2.field(
-        5, betterproto2.TYPE_MESSAGE, repeated=True
-    )
-    """
-    Since 1.27, on by default from 1.34.
-    """
-
 
 default_message_pool.register_message("v1", "ContainerResources", ContainerResources)
-
-
-@dataclass(eq=False, repr=False)
-class DynamicResource(betterproto2.Message):
-    claim_name: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
-
-    claim_namespace: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
-
-    claim_resources: "list[ClaimResource]" = betterproto2.field(
-        4, betterproto2.TYPE_MESSAGE, repeated=True
-    )
-
-
-default_message_pool.register_message("v1", "DynamicResource", DynamicResource)
 
 
 @dataclass(eq=False, repr=False)
@@ -244,18 +153,6 @@ class PodResources(betterproto2.Message):
     containers: "list[ContainerResources]" = betterproto2.field(
         3, betterproto2.TYPE_MESSAGE, repeated=True
     )
-
-    cpu_ids: "list[int]" = betterproto2.field(4, betterproto2.TYPE_INT64, repeated=True)
-    """
-    Of the pod as a whole, since 1.37.
-    """
-
-    memory: "list[ContainerMemory]" = betterproto2.field(
-        5, betterproto2.TYPE_MESSAGE, repeated=True
-    )
-    """
-    Of the pod as a whole, since 1.37.
-    """
 
 
 default_message_pool.register_message("v1", "PodResources", PodResources)
