@@ -10,8 +10,7 @@ from typing import Any, TypeAlias
 from agent.kubelet.connection import Connection, silence_grpclib
 from agent.kubelet.grpc_channel import wait_for_http2
 from agent.kubelet.grpc_server_call import DefectHandler, map_calls
-from agent.kubelet.plugin import GrantProvider, Plugin
-from agent.kubelet.plugin_watcher import PluginInfoService
+from agent.kubelet.plugin import GrantProvider, Plugin, PluginInfoService
 from agent.kubelet.socket_file import SocketFile, format_socket_name
 from agent.kubelet.wire import ListEncoder, PluginOptions
 from agent.registry import Registry

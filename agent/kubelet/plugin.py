@@ -1,12 +1,12 @@
-"""The device plugin service of one resource."""
+"""The services of one resource on its socket: the device plugin, and its registration by the plugin watcher."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import aclosing, contextmanager
 from typing import Any, Protocol
 
 from grpclib.const import Status
@@ -17,6 +17,13 @@ from agent.core.message_id import MessageId, build_log_extra
 from agent.core.rate_limit import RateLimit
 from agent.kubelet.allocate_response import encode_allocate_response
 from agent.kubelet.grpc_server_call import DefectHandler
+from agent.kubelet.messages.pluginregistration import (
+    InfoRequest,
+    PluginInfo,
+    RegistrationBase,
+    RegistrationStatus,
+    RegistrationStatusResponse,
+)
 from agent.kubelet.messages.v1beta1 import (
     AllocateRequest,
     AllocateResponse,
@@ -31,8 +38,7 @@ from agent.kubelet.messages.v1beta1 import (
     PreStartContainerRequest,
     PreStartContainerResponse,
 )
-from agent.kubelet.streams import Streams
-from agent.kubelet.wire import EncodedList, ListEncoder, PluginOptions, format_error_text, make_refusal
+from agent.kubelet.wire import VERSION, EncodedList, ListEncoder, PluginOptions, format_error_text, make_refusal
 from agent.registry import Registry
 
 log = logging.getLogger(__name__)
@@ -180,3 +186,99 @@ class Plugin(DevicePluginBase):
             async with aclosing(handler(request)) as messages:
                 async for message in messages:
                     await stream.send_message(message)
+
+
+class Streams:
+    """Counts and ends the streams, and waits for them."""
+
+    def __init__(self) -> None:
+        self._calls: set[asyncio.Task[object]] = set()
+        self._stream_open = asyncio.Event()
+        self._all_closed = asyncio.Event()
+        self._all_closed.set()
+        self._stream_seen = asyncio.Event()
+        self.is_ending = False
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    @contextmanager
+    def track_stream(self) -> Iterator[None]:
+        """Count the present task as a stream for the duration of the context.
+
+        If `end` cancelled the task, the cancellation stops here. The caller returns, so the kubelet sees END_STREAM. If
+        the peer cancelled the task or is gone, the cancellation continues, as grpclib expects.
+        """
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101  a coroutine runs in a task
+        self._calls.add(task)
+        self._stream_seen.set()
+        self._stream_open.set()
+        self._all_closed.clear()
+        try:
+            yield
+        except asyncio.CancelledError:
+            if not self.is_ending:
+                raise
+            task.uncancel()
+        finally:
+            self._calls.discard(task)
+            if not self._calls:
+                self._stream_open.clear()
+                self._all_closed.set()
+
+    async def wait_for_stream(self) -> None:
+        """Return when a stream is open."""
+        await self._stream_open.wait()
+
+    async def wait_for_end(self, grace: float) -> None:
+        """Return after a stream was open, and no stream has been open for `grace` seconds.
+
+        A second stream can stay open or follow at once. Then the end is not reached.
+        """
+        await self._stream_seen.wait()
+        while True:
+            await self._all_closed.wait()
+            try:
+                async with asyncio.timeout(grace):
+                    await self._stream_open.wait()
+            except TimeoutError:
+                return
+
+    def end(self) -> None:
+        """End the handlers of all streams. Streams that open later end at once."""
+        self.is_ending = True
+        for task in self._calls:
+            task.cancel()
+
+
+class PluginInfoService(RegistrationBase):
+    """The registration service on the socket of the plugin.
+
+    verdict: the last answer of the kubelet: registered or not, and the reason. None before the first answer.
+    """
+
+    def __init__(self, resource: str) -> None:
+        self._resource = resource
+        self.verdict: tuple[bool, str] | None = None
+        self._verdict_arrived = asyncio.Event()
+
+    async def wait_for_verdict(self) -> tuple[bool, str]:
+        """Return the newest verdict after its arrival. Only one caller can wait."""
+        await self._verdict_arrived.wait()
+        self._verdict_arrived.clear()
+        assert self.verdict is not None  # noqa: S101  set before the event
+        return self.verdict
+
+    async def get_info(self, message: InfoRequest) -> PluginInfo:
+        """Return the name of the resource. `endpoint` stays empty, so the kubelet uses this socket. A relative path
+        would fail.
+        """
+        del message
+        return PluginInfo(type="DevicePlugin", name=self._resource, endpoint="", supported_versions=[VERSION])
+
+    async def notify_registration_status(self, message: RegistrationStatus) -> RegistrationStatusResponse:
+        """Record the verdict of the kubelet. Never fail: from 1.36 on, an error would undo a registration."""
+        self.verdict = (message.plugin_registered, format_error_text(message.error))
+        self._verdict_arrived.set()
+        return RegistrationStatusResponse()

@@ -15,10 +15,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agent.core.entry.query import QueryResult, QueryStatus, ServiceProtocol, SocketQuery
-from agent.kubelet.amd_exporter import _parse_results
 from agent.kubelet.grpc_channel import RawCodec
 from agent.kubelet.messages.metricssvc import GpuState, GpuStateResponse
-from agent.kubelet.socket_query import query_service
+from agent.kubelet.socket_query import _parse_results, query_service
 
 A, B = "0000:3b:00.0", "0000:5e:00.0"
 ILL = QueryResult(QueryStatus.UNHEALTHY, "the exporter says unhealthy")

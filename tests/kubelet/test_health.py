@@ -12,7 +12,7 @@ from grpclib.exceptions import GRPCError
 from grpclib.server import Server
 
 from agent.core.entry.query import QueryResult, QueryStatus, SocketQuery
-from agent.kubelet import grpc_health, socket_query
+from agent.kubelet import socket_query
 from agent.kubelet.grpc_channel import RawCodec
 from agent.kubelet.socket_query import query_service
 
@@ -60,8 +60,8 @@ class Health:
 
     def __mapping__(self):
         kinds = (
-            (self._watch, grpc_health._WATCH, self.watch, Cardinality.UNARY_STREAM),
-            (self._check, grpc_health._CHECK, self.check, Cardinality.UNARY_UNARY),
+            (self._watch, socket_query._WATCH, self.watch, Cardinality.UNARY_STREAM),
+            (self._check, socket_query._CHECK, self.check, Cardinality.UNARY_UNARY),
         )
         return {path: Handler(call, kind, bytes, bytes) for there, path, call, kind in kinds if there}
 
@@ -187,7 +187,7 @@ async def test_who_floods_leaves_others_their_turn(path, monkeypatch):
         if turning:
             asyncio.get_running_loop().call_soon(turn)
 
-    monkeypatch.setattr(grpc_health, "_PAUSE_SECONDS", 0)
+    monkeypatch.setattr(socket_query, "_PAUSE_SECONDS", 0)
     async with Flood().serve(path), aclosing(query_service(SocketQuery(path, 20.0, 3600.0))) as answers:
         turn()
         seen = [(await anext(answers), turns)[1] for _ in range(100)]
@@ -256,7 +256,7 @@ async def test_a_peer_that_breaks_the_protocol_is_left_in_silence(path, caplog):
 
 async def test_who_says_the_same_for_ever_is_heard_for_ever(path, monkeypatch):
     monkeypatch.setattr(socket_query, "_LIMIT", 160_000)  # a little more than a window of answers, with their frames
-    monkeypatch.setattr(grpc_health, "_PAUSE_SECONDS", 0)
+    monkeypatch.setattr(socket_query, "_PAUSE_SECONDS", 0)
 
     class Flood(Health):
         async def watch(self, stream):

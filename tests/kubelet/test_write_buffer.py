@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from agent.kubelet.write_buffer import SEND_BYTES, BufferedTransport
+from agent.kubelet.connection import SEND_BYTES, BufferedTransport
 
 
 class Wire:
