@@ -22,12 +22,16 @@ ABORT_SECONDS = 0.1  # for written data to be sent before a connection is aborte
 
 
 class Endpoint:
-    """One listening socket with one plugin service. Created by `serve`, and never used again after its end."""
+    """One listening socket with one plugin service. Created by `serve`, and never used again after its end.
+
+    path: the path of the socket file. name: its file name, as Register needs it.
+    """
 
     def __init__(
         self, file: SocketFile, plugin: Plugin, options: PluginOptions, info_service: PluginInfoService | None
     ) -> None:
         self._file = file
+        self.name, self.path = file.name, file.path
         self._plugin = plugin
         self._info_service = info_service
         self._connections: set[Connection] = set()
@@ -80,16 +84,6 @@ class Endpoint:
                 await endpoint.end()
             finally:
                 endpoint._release()
-
-    @property
-    def name(self) -> str:
-        """The file name, as Register needs it."""
-        return self._file.name
-
-    @property
-    def path(self) -> str:
-        """The path of the socket file."""
-        return self._file.path
 
     @property
     def is_present(self) -> bool:
