@@ -171,8 +171,8 @@ def silence_grpclib() -> None:
 class BufferedTransport:
     """A transport for grpclib. All writes in one turn of the event loop are sent together at its end.
 
-    grpclib writes the headers, the message and the trailers of an answer one by one, and uvloop sends each at once. These
-    would be three system calls, and the kubelet would wake three times.
+    grpclib writes the headers, the message and the trailers of an answer one by one, and uvloop sends each at once.
+    These would be three system calls, and the kubelet would wake three times.
     """
 
     def __init__(self, transport: asyncio.Transport) -> None:
