@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from agent.core.entry.kernel_log_check import LogRecord
+from agent.core.entry.kernel_log import LogRecord
 from agent.core.language.value import Absent
 from agent.host.root import Root
 

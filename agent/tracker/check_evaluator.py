@@ -9,12 +9,11 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from agent.core.entry.kernel_log_check import LogRecord
+from agent.core.entry.kernel_log import KernelLogHistory, LogKey, LogRecord
 from agent.core.entry.resource_spec import ResourceSpec
 from agent.core.health.check_states import CheckStates, DeviceCheckStates, DeviceRef
 from agent.core.health.drain_overlay import DrainOverlay, DrainSet, apply_drains
 from agent.core.health.evaluation import Evaluation, evaluate
-from agent.core.health.kernel_log import KernelLogHistory, LogKey
 from agent.core.health.saved_checks import SavedChecks, SavedChecksBuilder, restore_check_states
 from agent.core.inventory.candidate import Candidate
 from agent.core.inventory.device import Device

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
-from agent.core.entry.kernel_log_check import Log
+from agent.core.entry.kernel_log import Log
 from agent.core.entry.resource_spec import ResourceSpec
 from agent.host.kmsg import KernelLog
 from agent.host.root import Root

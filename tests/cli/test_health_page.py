@@ -6,9 +6,8 @@ import shutil
 import pytest
 
 from agent.config.load import load
-from agent.core.entry.kernel_log_check import LogRecord
+from agent.core.entry.kernel_log import KernelLogHistory, LogRecord
 from agent.core.health.evaluation import Evaluation, evaluate
-from agent.core.health.kernel_log import KernelLogHistory
 from agent.core.inventory.dirty_set import ALL_DIRTY
 from agent.core.inventory.inventory import Inventory
 from agent.tracker.look_thread import run_look

@@ -5,8 +5,9 @@ import pytest
 from agent.core.entry.check import ONE_LOOK, Check, LookCount, LookDuration, OnUnknown
 from agent.core.entry.counter_check import CounterCheck
 from agent.core.entry.derived_words import DefaultedWord, ProbeWord
-from agent.core.entry.kernel_log_check import ONE_EVENT, EventRate, LogMatch
-from agent.core.entry.query import ProbeSpec, ProbeTemplate, RunTemplate, ServiceProtocol, SocketTemplate
+from agent.core.entry.kernel_log import ONE_EVENT, EventRate, LogMatch
+from agent.core.entry.query import ProbeSpec, ServiceProtocol
+from agent.core.entry.query_check import ProbeTemplate, RunTemplate, SocketTemplate
 from agent.core.language.template import parse
 from agent.core.language.value import ValueType
 from tests.config.marks import marked_by
@@ -29,7 +30,7 @@ def test_what_is_not_said(configure):
     (check,) = checks(configure, 'health.link.holds = { driver = "x" }')
     assert course(check) == (None, LookCount(1), LookCount(1), OnUnknown.UNHEALTHY)
     assert (check.name, check.condition, check.reason) == ("link", None, None)
-    (line,) = check.criterion.lines
+    (line,) = check.criterion.clause.lines
     assert (line.address, line.word, str(line.origin)) == ("health.link.holds.driver", "driver", "resources.d/a.toml:5")
 
 
@@ -68,7 +69,7 @@ def test_words_of_the_entry(configure):
         'when = { "./on" = "1" }\n'
         'reason = "it says {state|upper} at {heat} m°C: {all}, {nodes}"',
     )
-    assert [line.word for line in check.criterion.lines] == ["state", "heat", "all"]
+    assert [line.word for line in check.criterion.clause.lines] == ["state", "heat", "all"]
     assert [line.address for line in check.condition.lines] == ["health.state.when../on"]
     assert [slot.word for slot in check.reason.slots] == ["state", "heat", "all", "nodes"]
 

@@ -91,7 +91,7 @@ def test_the_check_that_comes_along(configure):
         LookCount(1),
         LookCount(1),
     )
-    assert [line.word for line in check.criterion.walk_lines()] == ["iommu.viable"]
+    assert [line.word for line in check.criterion.clause.walk_lines()] == ["iommu.viable"]
     text = "health.vfio = { trip = '2s', recover = 'never' }\nhealth.b.holds.numa = 0\ngive.vfio = 'legacy'"
     first, second = given(configure, text).checks
     assert (first.name, first.failure_threshold, first.recovery_threshold, first.recheck_on_allocate) == (

@@ -1,5 +1,7 @@
 """What the tests of the core have in common: entries, host devices, looks, in a few words."""
 
+from agent.core.entry.check import StepContext
+from agent.core.entry.kernel_log import KernelLogHistory
 from agent.core.entry.resource_spec import CdiGive, EnvGive, MountGive, NodeGive, ResourceSpec, Source
 from agent.core.inventory import facts as core_facts
 from agent.core.inventory import matching as core_judge
@@ -18,6 +20,11 @@ from agent.core.reason import Reason, ReasonCause
 
 HERE = Origin("10-test.toml", 1)
 PCI = Source("pci")
+
+
+def step_check(check, state, result, current_time, look_distance_s):
+    """Return the state after a look, and the time of the next one, without a kernel log."""
+    return check.step(state, result, StepContext(current_time, look_distance_s, KernelLogHistory()))
 
 
 def no_kubelet(text):

@@ -3,15 +3,15 @@
 import pytest
 
 from agent.core.entry.check import REASON_LIMIT, Check, CheckResult, CheckVerdict, OnUnknown
+from agent.core.entry.clause_check import ClauseCheck
 from agent.core.entry.query import (
     ProgramQuery,
     QueryResult,
     QueryStatus,
-    RunTemplate,
     ServiceProtocol,
     SocketQuery,
-    SocketTemplate,
 )
+from agent.core.entry.query_check import RunTemplate, SocketTemplate
 from agent.core.language.operators import Equals, Items, Not, Quantifier
 from agent.core.language.template import parse
 from agent.core.language.value import ValueType
@@ -35,56 +35,65 @@ def bad(reason):
 @pytest.mark.parametrize(
     ("check", "facts", "outcome"),
     [
-        (Check("link", HOLDS), {"state": "ready"}, CheckResult(CheckVerdict.PASS)),
-        (Check("link", HOLDS), {"state": "error"}, bad("state = 'ready', here error")),
-        (Check("link", HOLDS), {}, bad("state = 'ready', here absent (no such file)")),
-        (Check("link", HOLDS, on_unknown=OnUnknown.HEALTHY), {}, CheckResult(CheckVerdict.PASS)),
-        (Check("link", HOLDS, on_unknown=OnUnknown.KEEP), {}, CheckResult(CheckVerdict.IGNORED)),
-        (Check("link", HOLDS, on_unknown=OnUnknown.HEALTHY), {"state": "error"}, bad("state = 'ready', here error")),
+        (Check("link", ClauseCheck(HOLDS)), {"state": "ready"}, CheckResult(CheckVerdict.PASS)),
+        (Check("link", ClauseCheck(HOLDS)), {"state": "error"}, bad("state = 'ready', here error")),
+        (Check("link", ClauseCheck(HOLDS)), {}, bad("state = 'ready', here absent (no such file)")),
+        (Check("link", ClauseCheck(HOLDS), on_unknown=OnUnknown.HEALTHY), {}, CheckResult(CheckVerdict.PASS)),
+        (Check("link", ClauseCheck(HOLDS), on_unknown=OnUnknown.KEEP), {}, CheckResult(CheckVerdict.IGNORED)),
         (
-            Check("link", HOLDS, reason=REASON),
+            Check("link", ClauseCheck(HOLDS), on_unknown=OnUnknown.HEALTHY),
+            {"state": "error"},
+            bad("state = 'ready', here error"),
+        ),
+        (
+            Check("link", ClauseCheck(HOLDS), reason=REASON),
             {"state": "error", "heat": 99000, "ports": ("up", "down")},
             bad("it says error at 99000 m°C, ports up, down"),
         ),
         (
-            Check("link", HOLDS, reason=REASON),
+            Check("link", ClauseCheck(HOLDS), reason=REASON),
             {"state": "error", "ports": ()},
             bad("it says error at ? m°C, ports ?"),
         ),
         (
-            Check("link", HOLDS, reason=parse("it says {state|upper}")),
+            Check("link", ClauseCheck(HOLDS), reason=parse("it says {state|upper}")),
             {},
             bad("it says ? (no such file)"),
         ),
         # What an absent word could not change is known.
         (
-            Check("link", clause(line("state", "ready"), line("heat", 1, ValueType.INT), name="health.link.holds")),
+            Check(
+                "link",
+                ClauseCheck(clause(line("state", "ready"), line("heat", 1, ValueType.INT), name="health.link.holds")),
+            ),
             {"heat": 2},
             bad("heat = 1, here 2"),
         ),
         (
-            Check("link", clause(line("state", None, test=Not(Equals("error"))), name="health.link.holds")),
+            Check(
+                "link", ClauseCheck(clause(line("state", None, test=Not(Equals("error"))), name="health.link.holds"))
+            ),
             {},
             bad("state = None, here absent (no such file)"),
         ),
         (
-            Check("link", clause(line("ports", None, test=Items(Quantifier.NONE, Equals("down"))))),
+            Check("link", ClauseCheck(clause(line("ports", None, test=Items(Quantifier.NONE, Equals("down")))))),
             {"ports": ()},
             CheckResult(CheckVerdict.PASS),
         ),
         # Whether it applies.
         (
-            Check("link", HOLDS, condition=clause(line("on", True, ValueType.BOOL))),
+            Check("link", ClauseCheck(HOLDS), condition=clause(line("on", True, ValueType.BOOL))),
             {"on": False},
             CheckResult(CheckVerdict.NOT_APPLICABLE),
         ),
         (
-            Check("link", HOLDS, condition=clause(line("on", True, ValueType.BOOL))),
+            Check("link", ClauseCheck(HOLDS), condition=clause(line("on", True, ValueType.BOOL))),
             {},
             CheckResult(CheckVerdict.NOT_APPLICABLE),
         ),
         (
-            Check("link", HOLDS, condition=clause(line("on", True, ValueType.BOOL))),
+            Check("link", ClauseCheck(HOLDS), condition=clause(line("on", True, ValueType.BOOL))),
             {"on": True, "state": "error"},
             bad("state = 'ready', here error"),
         ),
@@ -95,22 +104,22 @@ def test_outcome(check, facts, outcome):
 
 
 def test_what_a_device_says_of_itself_does_not_fill_the_log():
-    said = Check("link", HOLDS).evaluate(Known({"state": "x" * 4000})).reason
+    said = Check("link", ClauseCheck(HOLDS)).evaluate(Known({"state": "x" * 4000})).reason
     assert len(said) == REASON_LIMIT
     assert said.endswith("…")
 
 
 def test_which_checks_mean_the_same():
-    one = Check("link", HOLDS)
-    assert one == Check("link", clause(line("state", "ready"), name="health.other.holds"))
+    one = Check("link", ClauseCheck(HOLDS))
+    assert one == Check("link", ClauseCheck(clause(line("state", "ready"), name="health.other.holds")))
     others = [
-        Check("other", HOLDS),
-        Check("link", clause(line("state", "up"))),
-        Check("link", HOLDS, condition=clause()),
-        Check("link", HOLDS, interval=1.0),
-        Check("link", HOLDS, recovery_threshold=None),
-        Check("link", HOLDS, on_unknown=OnUnknown.KEEP),
-        Check("link", HOLDS, reason=REASON),
+        Check("other", ClauseCheck(HOLDS)),
+        Check("link", ClauseCheck(clause(line("state", "up")))),
+        Check("link", ClauseCheck(HOLDS), condition=clause()),
+        Check("link", ClauseCheck(HOLDS), interval=1.0),
+        Check("link", ClauseCheck(HOLDS), recovery_threshold=None),
+        Check("link", ClauseCheck(HOLDS), on_unknown=OnUnknown.KEEP),
+        Check("link", ClauseCheck(HOLDS), reason=REASON),
     ]
     assert len({one, *others}) == len(others) + 1
 

@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.core.entry.check import ONE_LOOK, Check, CheckResult, CheckVerdict, LookCount, LookDuration, OnUnknown
-from agent.core.health.check_state import HEALTHY, NEW, CheckState, step_check
+from agent.core.entry.check_state import HEALTHY, NEW, CheckState
+from agent.core.entry.clause_check import ClauseCheck
 from agent.core.struct import replace
-from tests.core.builders import clause
+from tests.core.builders import clause, step_check
 
 APART = 0.05  # seconds
 GOOD, BAD, NOTHING, BESIDE, AWAITED = (
@@ -21,7 +22,7 @@ LETTERS = {"g": GOOD, "b": BAD, "n": NOTHING, "-": BESIDE, "a": AWAITED}
 def check(trip=ONE_LOOK, recover=ONE_LOOK, every=None):
     return Check(
         "link",
-        clause(),
+        ClauseCheck(clause()),
         interval=every,
         failure_threshold=trip,
         recovery_threshold=recover,

@@ -7,18 +7,18 @@ from agent.core.entry.check import (
     Check,
     CheckResult,
     CheckVerdict,
-    LogSubscription,
     LookCount,
     LookDuration,
     UnknownCause,
 )
 from agent.core.entry.check_results import DeviceCheckResult
+from agent.core.entry.clause_check import ClauseCheck
 from agent.core.entry.counter_check import CounterCheck
-from agent.core.entry.kernel_log_check import EventRate, Log, LogRecord
+from agent.core.entry.kernel_log import EventRate, KernelLogHistory, Log, LogRecord
+from agent.core.entry.kernel_log_check import KernelLogCheck
 from agent.core.health import evaluation_step
 from agent.core.health.check_states import DUE_LIMIT, DeviceRef
 from agent.core.health.evaluation import Evaluation, evaluate, evaluate_one_look
-from agent.core.health.kernel_log import KernelLogHistory
 from agent.core.health.saved_checks import SavedChecks, SavedChecksBuilder, restore_check_states
 from agent.core.inventory.device import Health
 from agent.core.inventory.dirty_set import ALL_DIRTY, DirtySet
@@ -34,9 +34,9 @@ A = "example.com/a"
 OF = (A, "")
 APART = 0.05  # seconds
 GOOD, BAD = CheckResult(CheckVerdict.PASS), CheckResult(CheckVerdict.FAIL, "no link")
-LINK = Check("link", clause())
-SLOW = Check("slow", clause(), interval=5.0, failure_threshold=LookDuration(10))
-LATCH = Check("latch", clause(), recovery_threshold=None)
+LINK = Check("link", ClauseCheck(clause()))
+SLOW = Check("slow", ClauseCheck(clause()), interval=5.0, failure_threshold=LookDuration(10))
+LATCH = Check("latch", ClauseCheck(clause()), recovery_threshold=None)
 
 
 def ill(name, *said, place=None, key=None, fault="", entry=A):
@@ -111,7 +111,7 @@ def test_the_first_in_file_order_is_said_and_what_cannot_be_given_before_it():
 
 def test_what_was_not_looked_at_was_not_looked_at():
     """Another device's event, and another assembly, are no second look."""
-    check = Check("link", clause(), failure_threshold=LookCount(2))
+    check = Check("link", ClauseCheck(clause()), failure_threshold=LookCount(2))
     bad, other = ill("bad", (check, BAD)), ill("other")
     made = after((-1, ill("bad", (check, GOOD))), (0, bad, other), (1, bad, ill("other")), (2, bad, other))
     assert faults(made)["bad"] == ""
@@ -157,7 +157,7 @@ def test_nobody_is_looked_at_again_for_a_check_that_does_not_ask_for_it():
 
 def test_a_device_that_was_away_is_as_ill_as_it_was():
     """Also under another key, and also what does not last for ever."""
-    check = Check("link", clause(), recovery_threshold=LookDuration(30))
+    check = Check("link", ClauseCheck(clause()), recovery_threshold=LookDuration(30))
     made = after((0, ill("x", (check, BAD), (LATCH, BAD))), (1,))
     assert DeviceRef(A, "x") in made.check_states.absent_devices
     made = after((2, ill("x", (check, GOOD), (LATCH, GOOD), key="other key")), before=made)
@@ -168,7 +168,7 @@ def test_a_device_that_was_away_is_as_ill_as_it_was():
 
 
 def test_the_time_it_was_away_is_no_time_it_was_well():
-    check = Check("link", clause(), recovery_threshold=LookDuration(30))
+    check = Check("link", ClauseCheck(clause()), recovery_threshold=LookDuration(30))
     made = after((0, ill("x", (check, BAD))), (1, ill("x", (check, GOOD))), (2,), (40, ill("x", (check, GOOD))))
     assert faults(made) == {"x": "link: no link"}
 
@@ -202,7 +202,7 @@ def test_of_an_entry_that_is_taken_out_nothing_is_remembered():
 
 
 def test_the_next_life_begins_with_what_failed():
-    check = Check("link", clause(), failure_threshold=LookCount(2), recovery_threshold=LookDuration(30))
+    check = Check("link", ClauseCheck(clause()), failure_threshold=LookCount(2), recovery_threshold=LookDuration(30))
     made = after(
         (0, ill("x", (LATCH, BAD)), ill("y", (LATCH, BAD)), ill("z", (check, GOOD))),
         (1, ill("x", (LATCH, GOOD)), ill("z", (check, BAD))),
@@ -218,7 +218,7 @@ def test_the_next_life_begins_with_what_failed():
 
 
 def test_clearing():
-    bad = [(LATCH, BAD), (Check("other", clause(), recovery_threshold=None), BAD)]
+    bad = [(LATCH, BAD), (Check("other", ClauseCheck(clause()), recovery_threshold=None), BAD)]
     made = after((0, ill("x", *bad), ill("y", *bad)), (1, ill("x", *bad)))
 
     def clear(at, check):
@@ -248,7 +248,7 @@ def test_a_single_look_says_what_is_bad_now():
 
 def test_a_look_asks_the_checks_of_what_it_looks_at():
     holds = clause(line("state", "ready"), name="match")
-    entry = spec(checks=(Check("link", holds),))
+    entry = spec(checks=(Check("link", ClauseCheck(holds)),))
     facts = Facts({"key x": {"serial": "x", "state": "ready"}, "key y": {"serial": "y", "state": "off"}})
     listing = Listing({PCI: (host("x"), host("y"))})
     first = update_inventory([entry], listing, facts)
@@ -360,7 +360,7 @@ def test_a_single_look_does_not_know_what_is_awaited():
 
 
 ECC = Check("ecc", CounterCheck("errors"), recovery_threshold=None)
-XID = Check("xid", Log(message("Xid {number}: {code:int}"), recovery_s=600.0), recovery_threshold=None)
+XID = Check("xid", KernelLogCheck(Log(message("Xid {number}: {code:int}"), recovery_s=600.0)), recovery_threshold=None)
 
 
 def heard(*records, follow=(XID.log,)):
@@ -371,7 +371,7 @@ def heard(*records, follow=(XID.log,)):
 
 
 def ear(number):
-    return CheckResult(CheckVerdict.PASS, subscription=LogSubscription(frozenset({(number,)})))
+    return CheckResult(CheckVerdict.PASS, log_keys=frozenset({(number,)}))
 
 
 def test_a_line_is_told_without_a_look_and_stirs_nobody_else():
@@ -406,7 +406,7 @@ def test_who_has_left_is_not_spoken_to_and_who_comes_hears_what_was_said():
 
 def test_what_the_next_life_knows():
     journal, _ = heard(LogRecord(3, 0.0, "Xid 1: 79"), follow=[replace(XID.log, latch=True)])
-    latching = replace(XID, criterion=replace(XID.log, latch=True))
+    latching = replace(XID, criterion=KernelLogCheck(replace(XID.log, latch=True)))
     both = ill("one", (latching, ear(1)), (ECC, CheckResult(CheckVerdict.PASS, count=7)))
     made = evaluate(Evaluation(), seen(both), (A,), 0, APART, log_history=journal)
     memory = known(made.check_states)
@@ -434,7 +434,7 @@ def test_of_two_counters_in_one_place_none_is_remembered():
     assert known(made.check_states).counter_values == {}
 
 
-BORNE = Check("borne", clause(), failure_threshold=LookCount(2), recovery_threshold=LookDuration(30))
+BORNE = Check("borne", ClauseCheck(clause()), failure_threshold=LookCount(2), recovery_threshold=LookDuration(30))
 
 
 def test_what_is_ill_at_the_first_look_is_never_told_to_be_well():
@@ -539,8 +539,13 @@ def test_what_is_remembered_is_as_if_all_were_gone_through(looks):
 SAID = [GOOD, BAD, CheckResult(CheckVerdict.IGNORED), CheckResult(CheckVerdict.NOT_APPLICABLE)]
 COUNTED = [CheckResult(CheckVerdict.PASS, count=count) for count in (0, 3, 7)]
 ROWS = [
-    (Check("looks", clause(), failure_threshold=LookCount(2), recovery_threshold=LookCount(3)), SAID),
-    (Check("lasting", clause(), failure_threshold=LookDuration(10), recovery_threshold=LookDuration(10)), SAID),
+    (Check("looks", ClauseCheck(clause()), failure_threshold=LookCount(2), recovery_threshold=LookCount(3)), SAID),
+    (
+        Check(
+            "lasting", ClauseCheck(clause()), failure_threshold=LookDuration(10), recovery_threshold=LookDuration(10)
+        ),
+        SAID,
+    ),
     (LATCH, SAID),
     (
         Check("counter", CounterCheck("errors"), failure_threshold=LookCount(2), recovery_threshold=LookCount(2)),
@@ -568,7 +573,7 @@ def test_who_is_at_rest_turns_by_no_look_that_says_the_same(row, numbers):
 
 
 def test_a_row_that_has_begun_is_restless_and_so_is_what_fails():
-    row = Check("looks", clause(), failure_threshold=LookCount(2), recovery_threshold=LookCount(2))
+    row = Check("looks", ClauseCheck(clause()), failure_threshold=LookCount(2), recovery_threshold=LookCount(2))
     assert after((0, ill("one", (row, GOOD)))).check_states.find_undecided_keys() == frozenset()
     assert after((0, ill("one", (row, BAD)))).check_states.find_undecided_keys() == {"key one"}
     assert after((0, ill("one", (row, BAD))), (1, ill("one", (row, BAD)))).check_states.find_undecided_keys() == {

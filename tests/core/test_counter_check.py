@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.core.entry.check import ONE_LOOK, Check, CheckResult, CheckVerdict, LookCount, LookDuration, OnUnknown
+from agent.core.entry.check_state import HEALTHY, CheckState
 from agent.core.entry.counter_check import CounterCheck
-from agent.core.entry.kernel_log_check import EventRate
-from agent.core.health.check_state import HEALTHY, CheckState, step_check
+from agent.core.entry.kernel_log import EventRate
 from agent.core.language.template import parse
 from agent.core.language.value import Absent
-from tests.core.builders import Known
+from tests.core.builders import Known, step_check
 
 
 def check(trip=ONE_LOOK, recover=None, **more):

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.core.entry.check import Check, CheckVerdict
+from agent.core.entry.clause_check import ClauseCheck
 from agent.core.entry.resource_spec import Source
 from agent.core.inventory.device import Device, DeviceList, Health, HostDevice
 from agent.core.inventory.dirty_set import ALL_DIRTY, DirtySet
@@ -36,7 +37,7 @@ def vf(**more):
 
 
 def check(name, *lines, when=None):
-    return Check(name, clause(*lines, name=f"health.{name}"), when)
+    return Check(name, ClauseCheck(clause(*lines, name=f"health.{name}")), when)
 
 
 CARRIER = check("carrier", line("carrier", True, ValueType.BOOL))

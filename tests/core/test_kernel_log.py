@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.entry.check import Check, CheckResult, CheckVerdict, LogSubscription, OnUnknown
-from agent.core.entry.kernel_log_check import EventRate, Log, LogRecord
-from agent.core.health.check_state import HEALTHY, step_log_check
-from agent.core.health.kernel_log import KEYS_LIMIT, KernelLogHistory
+from agent.core.entry.check import Check, CheckResult, CheckVerdict, OnUnknown, StepContext
+from agent.core.entry.check_state import HEALTHY
+from agent.core.entry.kernel_log import KEYS_LIMIT, EventRate, KernelLogHistory, Log, LogRecord
+from agent.core.entry.kernel_log_check import KernelLogCheck
 from agent.core.language.template import Slot
 from agent.core.language.value import Absent, ValueType
 from tests.core.builders import clause, line
@@ -30,7 +30,7 @@ class Listener:
 
     def __init__(self, check, keys=ONE, reason=()):
         self.check = check
-        self.outcome = CheckResult(CheckVerdict.PASS, subscription=LogSubscription(keys, reason))
+        self.outcome = CheckResult(CheckVerdict.PASS, log_keys=keys, log_reason=reason)
         self.journal = KernelLogHistory()
         self.journal.set_logs([check.log])
         self.condition = HEALTHY
@@ -42,8 +42,8 @@ class Listener:
         return self
 
     def at(self, now, outcome=None):
-        self.condition, self.again = step_log_check(
-            self.check, self.condition, outcome or self.outcome, self.journal, now
+        self.condition, self.again = self.check.step(
+            self.condition, outcome or self.outcome, StepContext(now, 0.0, self.journal)
         )
         return self.condition.failing
 
@@ -53,7 +53,7 @@ class Listener:
 
 def check(**more):
     on_unknown = more.pop("on_unknown", OnUnknown.UNHEALTHY)
-    return Check("xid", Log(XID, **more), recovery_threshold=None, on_unknown=on_unknown)
+    return Check("xid", KernelLogCheck(Log(XID, **more)), recovery_threshold=None, on_unknown=on_unknown)
 
 
 def test_a_line_is_of_whom_it_names_and_of_nobody_else():

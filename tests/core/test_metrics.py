@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from agent.cli.main import COMMANDS
 from agent.core.entry.check import Check, CheckResult, CheckVerdict
 from agent.core.entry.check_results import DeviceCheckResult
+from agent.core.entry.clause_check import ClauseCheck
 from agent.core.grants.held_ids import Holder
 from agent.core.health.drain_overlay import Drain, DrainSet
 from agent.core.inventory.listing import Listing, SkippedPath
@@ -71,7 +72,9 @@ def test_devices_are_told_with_their_checks_and_drains():
     one = replace(
         one,
         check_results=(
-            DeviceCheckResult(A, Check("link", clause()), one.device.key, "a", CheckResult(CheckVerdict.FAIL, "down")),
+            DeviceCheckResult(
+                A, Check("link", ClauseCheck(clause())), one.device.key, "a", CheckResult(CheckVerdict.FAIL, "down")
+            ),
         ),
     )
     series = measured(moment(one, good("b"), drained=DrainSet({"b": Drain("RMA", 1.0)})))
@@ -126,7 +129,7 @@ def test_what_was_counted():
 
 
 def test_what_checks_said_is_told_of_those_in_force():
-    entry = spec(checks=(Check("link", clause()),))
+    entry = spec(checks=(Check("link", ClauseCheck(clause())),))
     said = {("link", "ok"): 3, ("link", "timeout"): 1, ("gone", "ok"): 5}
     series = measured(moment(good("a"), specs=(entry,)), Counters().build_values(said))
     told = {result: of(series, "checks_total", check="link", result=result) for result in CHECK_RESULTS}

@@ -4,23 +4,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.entry.check import Check, CheckResult, CheckVerdict, LogSubscription, LookDuration
+from agent.core.entry.check import Check, CheckResult, CheckVerdict, LookDuration
 from agent.core.entry.check_results import (
     DeviceCheckResult,
     PartnerDependent,
     PartnerResults,
-    read_inputs,
+    copy_inputs,
     resolve_partners,
 )
+from agent.core.entry.clause_check import ClauseCheck
 from agent.core.entry.counter_check import CounterCheck
 from agent.core.entry.fact_copy import copy_facts
 from agent.core.entry.joins import Join, PartnerPool
-from agent.core.entry.kernel_log_check import Log, LogRecord
+from agent.core.entry.kernel_log import KernelLogHistory, Log, LogRecord
+from agent.core.entry.kernel_log_check import KernelLogCheck
 from agent.core.entry.partner_checks import PartnerChecks
-from agent.core.entry.query import ProgramQuery, QueryResult, QueryStatus, RunTemplate
+from agent.core.entry.query import ProgramQuery, QueryResult, QueryStatus
+from agent.core.entry.query_check import RunTemplate
 from agent.core.health.check_states import DeviceRef
 from agent.core.health.evaluation import Evaluation, evaluate
-from agent.core.health.kernel_log import KernelLogHistory
 from agent.core.health.saved_checks import SavedChecksBuilder
 from agent.core.inventory.check_run import run_checks
 from agent.core.inventory.partner_health import find_partner_wait, resolve_one_look
@@ -32,12 +34,12 @@ from tests.core.test_log_pattern import message
 
 A = "example.com/a"
 OF = (A, "")
-LINK = Check("link", clause())
+LINK = Check("link", ClauseCheck(clause()))
 ECC = Check("ecc", CounterCheck("errors"), recovery_threshold=LookDuration(1))
-XID = Check("xid", Log(message("Xid {number}: {code:int}"), latch=True), recovery_threshold=None)
+XID = Check("xid", KernelLogCheck(Log(message("Xid {number}: {code:int}"), latch=True)), recovery_threshold=None)
 PARENT = Check(
     "gpu",
-    clause(line("gpu.healthy", True, ValueType.BOOL)),
+    ClauseCheck(clause(line("gpu.healthy", True, ValueType.BOOL))),
     reason=parse("its GPU: {gpu.reason}"),
     partner_joins=("gpu",),
 )
@@ -60,7 +62,7 @@ def parent(number, *, bad=False, count=0):
             XID,
             key,
             f"p{number}",
-            CheckResult(CheckVerdict.PASS, subscription=LogSubscription(frozenset({(number,)}))),
+            CheckResult(CheckVerdict.PASS, log_keys=frozenset({(number,)})),
         ),
     )
 
@@ -74,7 +76,7 @@ def child(name, behind, waits=""):
 
 def leaning(check, *behind, device=None, facts=()):
     device = device or host("c")
-    read = read_inputs(check, Facts(dict(facts)))
+    read = copy_inputs(check, Facts(dict(facts)))
     return DeviceCheckResult(
         A, check, device.key, device.location, CheckResult(CheckVerdict.IGNORED), partners=behind, inputs=read
     )
@@ -90,7 +92,10 @@ def seen(*children):
 
 def test_what_is_said_for_each_way_partners_may_be():
     check = replace(
-        PARENT, criterion=clause(line("a.healthy", True, ValueType.BOOL), line("b.healthy", True, ValueType.BOOL))
+        PARENT,
+        criterion=ClauseCheck(
+            clause(line("a.healthy", True, ValueType.BOOL), line("b.healthy", True, ValueType.BOOL)),
+        ),
     )
     check = replace(check, reason=parse("{a.reason}, {b.reason}"), partner_joins=("a", "b"))
     said = leaning(check, PartnerResults("a", "", ()), PartnerResults("b", "", ()))
@@ -107,17 +112,17 @@ WELL = clause(line("gpu.healthy", True, ValueType.BOOL))
     ("check", "ill", "said"),
     [
         (
-            Check("a", clause(line("color", "blue")), condition=WELL, partner_joins=("gpu",)),
+            Check("a", ClauseCheck(clause(line("color", "blue"))), condition=WELL, partner_joins=("gpu",)),
             {},
             CheckResult(CheckVerdict.PASS),
         ),
         (
-            Check("a", clause(line("color", "red")), condition=WELL, partner_joins=("gpu",)),
+            Check("a", ClauseCheck(clause(line("color", "red"))), condition=WELL, partner_joins=("gpu",)),
             {"gpu": "cold"},
             CheckResult(CheckVerdict.NOT_APPLICABLE),
         ),
         (
-            Check("a", clause(line("gpu.reason", "cold")), partner_joins=("gpu",)),
+            Check("a", ClauseCheck(clause(line("gpu.reason", "cold"))), partner_joins=("gpu",)),
             {"gpu": "cold"},
             CheckResult(CheckVerdict.PASS),
         ),
@@ -137,9 +142,14 @@ WELL = clause(line("gpu.healthy", True, ValueType.BOOL))
             CheckResult(CheckVerdict.NOT_APPLICABLE),
         ),
         (
-            Check("a", Log(message("Xid {number}: {code:int}")), reason=parse("{gpu.reason}"), partner_joins=("gpu",)),
+            Check(
+                "a",
+                KernelLogCheck(Log(message("Xid {number}: {code:int}"))),
+                reason=parse("{gpu.reason}"),
+                partner_joins=("gpu",),
+            ),
             {"gpu": "cold"},
-            CheckResult(CheckVerdict.PASS, subscription=LogSubscription(frozenset({(1,)}), ("cold",))),
+            CheckResult(CheckVerdict.PASS, log_keys=frozenset({(1,)}), log_reason=("cold",)),
         ),
     ],
 )
@@ -180,13 +190,11 @@ RUN = Check("a", RunTemplate((parse("/bin/x"), parse("{whose}")), 1, 1), conditi
         (
             Check(
                 "a",
-                Log(message("Xid {number}: {code:int}")),
+                KernelLogCheck(Log(message("Xid {number}: {code:int}"))),
                 reason=parse("{code}{gpu.reason}"),
                 partner_joins=("gpu",),
             ),
-            CheckResult(
-                CheckVerdict.PASS, subscription=LogSubscription(frozenset({(1,)}), (parse("{code}").slots[0], "?"))
-            ),
+            CheckResult(CheckVerdict.PASS, log_keys=frozenset({(1,)}), log_reason=(parse("{code}").slots[0], "?")),
         ),
         (RUN, CheckResult(CheckVerdict.FAIL, "it said so", 7)),
     ],

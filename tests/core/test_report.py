@@ -6,13 +6,14 @@ import pytest
 
 from agent.cli.status import format_device_table
 from agent.cli.terminal import Terminal
-from agent.core.entry.check import Check, CheckResult, CheckVerdict, LogSubscription, LookCount, LookDuration
+from agent.core.entry.check import Check, CheckResult, CheckVerdict, LookCount, LookDuration
 from agent.core.entry.check_results import DeviceCheckResult
-from agent.core.entry.kernel_log_check import Log, LogRecord
+from agent.core.entry.clause_check import ClauseCheck
+from agent.core.entry.kernel_log import KernelLogHistory, Log, LogRecord
+from agent.core.entry.kernel_log_check import KernelLogCheck
 from agent.core.grants.held_ids import Holder
 from agent.core.health.drain_overlay import Drain, DrainOverlay, DrainSet, apply_drains
 from agent.core.health.evaluation import Evaluation, evaluate
-from agent.core.health.kernel_log import KernelLogHistory
 from agent.core.inventory.device import DeviceList, Health
 from agent.core.lists.build_lists import build_lists
 from agent.core.lists.transitions import TransitionRecord, find_transitions
@@ -225,30 +226,34 @@ def test_who_holds_it_is_said_once_with_all_its_shares():
 
 
 CHECKS = [
-    (Check("ok", clause()), CheckResult(CheckVerdict.PASS), ("ok", None, None)),
-    (Check("bad", clause()), CheckResult(CheckVerdict.FAIL, "hot"), ("failing", "hot", "by itself, after 1 good look")),
+    (Check("ok", ClauseCheck(clause())), CheckResult(CheckVerdict.PASS), ("ok", None, None)),
     (
-        Check("latch", clause(), recovery_threshold=None),
+        Check("bad", ClauseCheck(clause())),
+        CheckResult(CheckVerdict.FAIL, "hot"),
+        ("failing", "hot", "by itself, after 1 good look"),
+    ),
+    (
+        Check("latch", ClauseCheck(clause()), recovery_threshold=None),
         CheckResult(CheckVerdict.FAIL, "hot"),
         ("failing", "hot", "after repair, by device-agent clear"),
     ),
     (
-        Check("slow", clause(), recovery_threshold=LookDuration(30)),
+        Check("slow", ClauseCheck(clause()), recovery_threshold=LookDuration(30)),
         CheckResult(CheckVerdict.FAIL, "hot"),
         ("failing", "hot", "by itself, after 30 s of good looks"),
     ),
     (
-        Check("not-yet", clause(), failure_threshold=LookCount(3)),
+        Check("not-yet", ClauseCheck(clause()), failure_threshold=LookCount(3)),
         CheckResult(CheckVerdict.FAIL, "hot"),
         ("failing", "hot", "by itself, after 1 good look: it was never well"),
     ),
-    (Check("unknown", clause()), CheckResult(CheckVerdict.IGNORED), ("unknown", None, None)),
+    (Check("unknown", ClauseCheck(clause())), CheckResult(CheckVerdict.IGNORED), ("unknown", None, None)),
     (
-        Check("awaited", clause()),
+        Check("awaited", ClauseCheck(clause())),
         CheckResult(CheckVerdict.PENDING, "not asked yet"),
         ("unknown", "not asked yet", None),
     ),
-    (Check("beside", clause()), CheckResult(CheckVerdict.NOT_APPLICABLE), ("not asked", None, None)),
+    (Check("beside", ClauseCheck(clause())), CheckResult(CheckVerdict.NOT_APPLICABLE), ("not asked", None, None)),
 ]
 
 
@@ -268,10 +273,14 @@ XID = Log(message("Xid {number}: {code:int}"), recovery_s=600.0)
 
 def listening(log, phrase=("fell off",)):
     one = good("a")
-    heard = CheckResult(CheckVerdict.PASS, subscription=LogSubscription(frozenset({(1,)}), phrase))
+    heard = CheckResult(CheckVerdict.PASS, log_keys=frozenset({(1,)}), log_reason=phrase)
     return replace(
         one,
-        check_results=(DeviceCheckResult(A, Check("xid", log, recovery_threshold=None), one.device.key, "a", heard),),
+        check_results=(
+            DeviceCheckResult(
+                A, Check("xid", KernelLogCheck(log), recovery_threshold=None), one.device.key, "a", heard
+            ),
+        ),
     )
 
 
@@ -302,7 +311,7 @@ def test_who_cannot_hear_does_not_know():
 
 
 def test_a_change_names_its_check():
-    entry = spec(checks=(Check("link", clause()),))
+    entry = spec(checks=(Check("link", ClauseCheck(clause())),))
     told = [failing("link", "down"), Reason.from_text("link: down"), NO_REASON, failing("taken_out", "down")]
     lists = [DeviceList(A, (listed("a", reason=reason, health=ILL[bool(reason)]),)) for reason in (NO_REASON, *told)]
     changes = [one for before, after in pairwise(lists) for one in find_transitions(before, after)]
@@ -321,8 +330,8 @@ def test_a_change_names_its_check():
 def test_what_fails_comes_first_and_outlasts_the_device():
     one = good("a")
     said = [
-        (Check("ok", clause()), CheckResult(CheckVerdict.PASS)),
-        (Check("link", clause()), CheckResult(CheckVerdict.FAIL, "down")),
+        (Check("ok", ClauseCheck(clause())), CheckResult(CheckVerdict.PASS)),
+        (Check("link", ClauseCheck(clause())), CheckResult(CheckVerdict.FAIL, "down")),
     ]
     one = replace(
         one, check_results=tuple(DeviceCheckResult(A, check, one.device.key, "a", outcome) for check, outcome in said)

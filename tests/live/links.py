@@ -12,7 +12,9 @@ from pathlib import Path
 import uvloop
 
 from agent.core.entry.check import Check
-from agent.core.entry.kernel_log_check import Log
+from agent.core.entry.clause_check import ClauseCheck
+from agent.core.entry.kernel_log import Log
+from agent.core.entry.kernel_log_check import KernelLogCheck
 from agent.core.entry.resource_spec import Source
 from agent.core.inventory.dirty_set import ALL_DIRTY, DirtySet
 from agent.core.language.operators import Equals, Not
@@ -111,8 +113,8 @@ async def seen():
 
 async def healthy():
     """Checks of real interfaces: a link that goes down and comes back, and what the kernel says in its log."""
-    link = Check("link", clause(line("carrier", True, ValueType.BOOL)))
-    renamed = Check("renamed", Log(message("{name}: renamed from {old:text}")), recovery_threshold=None)
+    link = Check("link", ClauseCheck(clause(line("carrier", True, ValueType.BOOL))))
+    renamed = Check("renamed", KernelLogCheck(Log(message("{name}: renamed from {old:text}"))), recovery_threshold=None)
     entry = spec("example.com/net", source=Source("net"), id=(parse("{name}"),), checks=(link, renamed), match=VETH)
     published = asyncio.Event()
     tracker = Tracker(

@@ -21,7 +21,7 @@ from agent.cli.output import NO_PERMISSION
 from agent.config.load import load
 from agent.config.settings import Settings
 from agent.config.toml.finding import Severity
-from agent.core.health.check_state import LOG_HEAD
+from agent.core.entry.kernel_log_check import LOG_HEAD
 from agent.core.language.value import Absent
 from agent.core.reason import Reason
 from agent.host.root import Root

@@ -15,6 +15,7 @@ from agent.config.describe.description_clause import (
 )
 from agent.config.language.value_checks import parse_looks
 from agent.config.merge.config_tree import Branch, Leaf
+from agent.config.resource.health import CHECK_KINDS
 
 _UNKNOWN = {
     "healthy": "healthy while unknown",
@@ -113,39 +114,18 @@ def _list_criterion_leaves(check: Branch, verb: str, first_clause: Branch) -> It
 
 
 def _describe_criterion(check: Branch, verb: str, first_clause: Branch) -> str:
-    operand = get_text(check, verb)
-    text = {
-        "holds": describe_clause(first_clause),
-        "log": f'the kernel log says no "{operand}"{_describe_line_clauses(check)}',
-        "rises": f"{operand} does not grow",
-        "run": f"{_describe_argv(check)} ends well",
-        "socket": f"the service at {operand} says so{_describe_service(check)}",
-        "probe": f"the probe {operand} says so",
-    }.get(verb, "its IOMMU group is viable (see give)" if check.spot.path[-1] == "vfio" else "nothing is said")
-    timeout = check.get_leaf("timeout")
-    bound = f" within {format_value(timeout.value)}" if timeout else ""
+    syntax = CHECK_KINDS.get(verb)
+    if syntax is None:
+        text = "its IOMMU group is viable (see give)" if check.spot.path[-1] == "vfio" else "nothing is said"
+    else:
+        leaf = check.get_leaf(verb)
+        text = syntax.description.format(format_list(leaf.value, " ") if leaf else describe_clause(first_clause))
+        for key, key_text in syntax.own_keys.items():
+            value = "" if check.is_on(key) else get_text(check, key) or describe_clause(check.get_branch(key))
+            text += key_text.format(value) if value else ""
+    latch = ", until cleared by a person" if check.is_on("latch") else ""
     condition = describe_clause(check.get_branch("when"))
-    return f"{text}{bound}{_describe_latch(check)}{f', asked when {condition}' if condition else ''}"
-
-
-def _describe_service(check: Branch) -> str:
-    """Return the device name and the protocol of a service query, if the check sets them."""
-    device_name, speaks = check.get_leaf("of"), check.get_leaf("speaks")
-    return (f" of {format_value(device_name.value)}" if device_name else "") + (
-        f", in {format_value(speaks.value)}" if speaks else ""
-    )
-
-
-def _describe_line_clauses(check: Branch) -> str:
-    include_text, ignore_text = describe_clause(check.get_branch("only")), describe_clause(check.get_branch("ignore"))
-    return (f", only if {include_text}" if include_text else "") + (f", unless {ignore_text}" if ignore_text else "")
-
-
-def _describe_latch(check: Branch) -> str:
-    if check.is_on("latch"):
-        return ", until cleared by a person"
-    latch = describe_clause(check.get_branch("latch"))
-    return f", until cleared by a person if {latch}" if latch else ""
+    return f"{text}{latch}{f', asked when {condition}' if condition else ''}"
 
 
 def _describe_course(key: str, setting: object) -> str:

@@ -15,6 +15,7 @@ from agent.config.merge.config_tree import Branch
 from agent.config.scope import Scope, WordSignature
 from agent.config.values.templates import CompiledTemplate, compile_path
 from agent.core.entry.check import Check
+from agent.core.entry.clause_check import ClauseCheck
 from agent.core.entry.resource_spec import NodeGive, VfioGive
 from agent.core.language.clause import Clause, ClauseLine, EitherLine, Origin
 from agent.core.language.operators import Equals, Exists, Test
@@ -47,7 +48,7 @@ class VfioGives(NamedTuple):
             condition = clauses[0] if len(clauses) == 1 else Clause(either.address, (either,), origin)
         return Check(
             CHECK,
-            Clause(f"health.{CHECK}", (viable,), origin),
+            ClauseCheck(Clause(f"health.{CHECK}", (viable,), origin)),
             condition=condition,
             reason=_REASON,
             recheck_on_allocate=True,

@@ -2,28 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 
-from agent.config.clauses.clause import compile_clause, refuse_empty
+from agent.config.clauses.clause import compile_clause
 from agent.config.give.vfio import CHECK
 from agent.config.language.durations import parse_duration
 from agent.config.language.value_checks import parse_looks
 from agent.config.merge.config_tree import Branch, Leaf
-from agent.config.resource.log_checks import compile_event_rate, compile_log
-from agent.config.resource.query_checks import QUERY_COMPILERS, report_misplaced_keys
-from agent.config.scope import ANYTHING, Scope
+from agent.config.resource.check_syntax import CheckSource, CheckSyntax
+from agent.config.resource.fact_checks import CLAUSE_SYNTAX, COUNTER_SYNTAX
+from agent.config.resource.log_checks import LOG_SYNTAX, compile_event_rate
+from agent.config.resource.query_checks import PROBE_SYNTAX, RUN_SYNTAX, SOCKET_SYNTAX
+from agent.config.scope import Scope
 from agent.config.sources import MIN_INTERVAL
 from agent.config.values.templates import compile_template
-from agent.core.entry.check import ONE_LOOK, Check, FailureThreshold, LookCount, LookDuration, LookThreshold, OnUnknown
-from agent.core.entry.counter_check import CounterCheck
-from agent.core.entry.kernel_log_check import Log
-from agent.core.entry.query import QueryTemplate
+from agent.core.entry.check import (
+    ONE_LOOK,
+    Check,
+    Criterion,
+    FailureThreshold,
+    LookCount,
+    LookDuration,
+    LookThreshold,
+    OnUnknown,
+)
+from agent.core.entry.clause_check import ClauseCheck
 from agent.core.language.clause import Clause, Origin
-from agent.core.language.template import Template
-from agent.core.language.value import ValueType
 from agent.core.struct import replace
 
-_VFIO_CRITERION = Clause(CHECK, (), Origin("", 0))  # replaces the criterion of the check of `give.vfio`
+CHECK_KINDS: Mapping[str, CheckSyntax] = {  # by verb
+    "holds": CLAUSE_SYNTAX,
+    "log": LOG_SYNTAX,
+    "rises": COUNTER_SYNTAX,
+    "run": RUN_SYNTAX,
+    "socket": SOCKET_SYNTAX,
+    "probe": PROBE_SYNTAX,
+}
+
+_VFIO_CRITERION = ClauseCheck(Clause(CHECK, (), Origin("", 0)))  # replaces the criterion of the check of `give.vfio`
 
 
 def compile_health(
@@ -44,11 +60,8 @@ def compile_health(
     )
     scope.allows_partner_health = False
     entry_checks = [check for check in compiled_checks if check is not None]
-    vfio_check = (
-        None
-        if vfio_check is None
-        else replace(vfio_check, partner_joins=_find_partner_joins((vfio_check.condition,), None, scope))
-    )
+    if vfio_check is not None:
+        vfio_check = replace(vfio_check, partner_joins=_find_partner_joins(vfio_check, scope))
     if vfio_check is None:
         return tuple(check for check in entry_checks if check.criterion != _VFIO_CRITERION)
     if all(check.name != CHECK for check in entry_checks):
@@ -77,37 +90,28 @@ def _merge_vfio_check(entry_check: Check, vfio_check: Check) -> Check:
 def _compile_check(
     name: str, branch: Branch, tree: Branch, scope: Scope, source_interval: float | None
 ) -> Check | None:
-    verb = next(iter(branch.verbs), "")
-    if verb not in {"", "holds", "log", "rises", *QUERY_COMPILERS}:
+    verb = next(iter(branch.verbs), "holds")
+    if verb not in CHECK_KINDS:
         return None  # a key of a later version, reported with all such keys
-    report_misplaced_keys(name, branch, scope)
+    syntax = CHECK_KINDS[verb]
+    _report_misplaced_keys(name, branch, scope)
     condition_branch = branch.get_branch("when")
     condition = compile_clause(f"health.{name}.when", condition_branch, scope) if condition_branch else None
     interval = _compile_interval(branch.get_leaf("every"), scope)
-    trip = _compile_failure_threshold(branch.get_leaf("trip"), verb, scope)
-    recover = _compile_recovery_threshold(branch, verb, scope)
-    criterion: Clause | QueryTemplate | CounterCheck | Log | None
-    reason_scope = scope
-    scope.allows_partner_health = verb not in {
-        "log",
-        *QUERY_COMPILERS,
-    }  # queries and log keys are fixed at a look
+    trip = _compile_failure_threshold(branch.get_leaf("trip"), syntax, scope)
+    recover = _compile_recovery_threshold(branch, syntax, scope)
+    scope.allows_partner_health = syntax.is_read_at_looks  # the inputs of other kinds are fixed at a look
+    criterion: Criterion | None
     if name == CHECK and _gives_vfio(tree):
-        criterion = _compile_vfio_criterion(name, branch, scope)
-    elif verb in QUERY_COMPILERS:
-        criterion = QUERY_COMPILERS[verb](branch, scope, interval)
-    elif verb == "log":
-        criterion, reason_scope = compile_log(name, branch, scope, recover)
-    elif verb == "rises":
-        criterion = _compile_counter(branch.get_leaf("rises"), scope)
+        criterion, reason_scope = _compile_vfio_criterion(name, branch, scope), scope
     else:
-        criterion = _compile_clause(name, branch, scope)
+        criterion, reason_scope = syntax.compile(CheckSource(name, branch, scope, interval, recover))
     scope.allows_partner_health = True
     for leaf, threshold in ((branch.get_leaf("trip"), trip), (branch.get_leaf("recover"), recover)):
         if (
             leaf is not None
             and _is_several_looks(threshold)
-            and verb not in {*QUERY_COMPILERS, "log"}
+            and syntax.is_read_at_looks
             and interval is source_interval is None
         ):
             message = "without every, looks come with events and the sweep: how long two of them take is chance"
@@ -115,30 +119,28 @@ def _compile_check(
             scope.report_warning(leaf.spot, "looks-by-chance", message, write)
     unknown = branch.get_leaf("on_unknown")
     reason = branch.get_leaf("reason")
-    reason_template = (
+    compiled_reason = (
         compile_template(reason.spot, reason.value, reason_scope, "reason", lists=True) if reason else None
     )
     if criterion is None:
         return None
-    return Check(
+    check = Check(
         name,
         criterion,
         condition=condition,
-        interval=None if verb in QUERY_COMPILERS else interval,
+        interval=interval if syntax.is_read_at_looks else None,
         failure_threshold=trip,
         recovery_threshold=recover,
         on_unknown=OnUnknown(unknown.value) if unknown else OnUnknown.UNHEALTHY,
-        reason=reason_template.template if reason_template else None,
-        partner_joins=_find_partner_joins(
-            (criterion, condition), reason_template.template if reason_template else None, scope
-        ),
+        reason=compiled_reason.template if compiled_reason else None,
     )
+    return replace(check, partner_joins=_find_partner_joins(check, scope))
 
 
-def _find_partner_joins(criteria: Iterable[object], reason: Template | None, scope: Scope) -> tuple[str, ...]:
+def _find_partner_joins(check: Check, scope: Scope) -> tuple[str, ...]:
     """Return the joins whose partner health a check uses."""
-    words = [line.word for clause in criteria if isinstance(clause, Clause) for line in clause.walk_lines()]
-    words += [slot.word for slot in reason.slots] if reason else []
+    words = [line.word for clause in check.list_clauses() for line in clause.walk_lines()]
+    words += [slot.word for slot in check.reason.slots] if check.reason else []
     return scope.entry_words.find_health_joins(words) if scope.entry_words else ()
 
 
@@ -147,7 +149,7 @@ def _is_several_looks(threshold: FailureThreshold | None) -> bool:
     return isinstance(threshold, LookCount) and threshold.number > 1
 
 
-def _compile_vfio_criterion(name: str, branch: Branch, scope: Scope) -> Clause | None:
+def _compile_vfio_criterion(name: str, branch: Branch, scope: Scope) -> ClauseCheck | None:
     """Return a substitute for the criterion of the check of `give.vfio`. Return None with a finding if the entry has
     a criterion.
     """
@@ -156,41 +158,6 @@ def _compile_vfio_criterion(name: str, branch: Branch, scope: Scope) -> Clause |
         message = f"health.{name} is the check that give.vfio brings, and says itself what it asks"
         scope.report((node or branch).spot.make_error("type", message, "give yours another name", mark="key"))
     return None if branch.verbs else _VFIO_CRITERION
-
-
-def _compile_counter(leaf: Leaf | None, scope: Scope) -> CounterCheck | None:
-    """Return the counter check, or None. A word that is not a counter is reported."""
-    if leaf is None:
-        return None
-    word = str(leaf.value)
-    signature = scope.find_word(leaf.spot, word, "text")
-    if signature is None or signature is ANYTHING:
-        return None
-    if signature.is_list:
-        scope.report(
-            leaf.spot.make_error(
-                "type", f"{word} is a list, and a counter is one number", "take a word that is int", mark="text"
-            )
-        )
-        return None
-    if signature.kind is not ValueType.INT:
-        write = f'write let.count = {{ read = "{word}", type = "int" }}, and rises = "count"'
-        scope.report(
-            leaf.spot.make_error("type", f"{word} is {signature.kind.value}, and a counter is int", write, mark="text")
-        )
-        return None
-    return CounterCheck(word)
-
-
-def _compile_clause(name: str, branch: Branch, scope: Scope) -> Clause | None:
-    """Return the clause of `holds`, or None. A missing clause is reported."""
-    clause_branch = branch.get_branch("holds")
-    if clause_branch is None:
-        scope.report_missing(branch, f"health.{name} does not say what is asked", "write holds = { WORD = … }")
-        return None
-    message = f"health.{name} says nothing, so it would always hold"
-    refuse_empty(clause_branch, scope, message, "take it out, or say what holds")
-    return compile_clause(f"health.{name}.holds", clause_branch, scope)
 
 
 def _gives_vfio(tree: Branch) -> bool:
@@ -214,12 +181,10 @@ def _compile_interval(leaf: Leaf | None, scope: Scope) -> float | None:
     return value
 
 
-def _compile_failure_threshold(leaf: Leaf | None, verb: str, scope: Scope) -> FailureThreshold:
+def _compile_failure_threshold(leaf: Leaf | None, syntax: CheckSyntax, scope: Scope) -> FailureThreshold:
     """Return the failure threshold (`trip`)."""
-    event_rate = compile_event_rate(leaf, scope) if verb in {"log", "rises"} else None
-    if event_rate is not None or verb == "log":
-        return event_rate or ONE_LOOK
-    return _compile_threshold(leaf, scope)
+    event_rate = compile_event_rate(leaf, scope) if syntax.counts_events else None
+    return event_rate or _compile_threshold(leaf, scope)
 
 
 def _compile_threshold(leaf: Leaf | None, scope: Scope) -> LookThreshold:
@@ -237,13 +202,38 @@ def _compile_threshold(leaf: Leaf | None, scope: Scope) -> LookThreshold:
     return LookDuration(time)
 
 
-def _compile_recovery_threshold(branch: Branch, verb: str, scope: Scope) -> LookThreshold | None:
+def _compile_recovery_threshold(branch: Branch, syntax: CheckSyntax, scope: Scope) -> LookThreshold | None:
     """Return the recovery threshold (`recover`). None: an administrator must clear the failure."""
     leaf = branch.get_leaf("recover")
     is_latching = branch.is_on("latch")
     if leaf is not None and is_latching:
         message = "latch = true is never healthy again by itself, and recover says when it is; say one of them only"
         scope.report(leaf.spot.make_error("type", message, 'take latch out; recover = "never" is the same'))
-    if is_latching or (leaf is not None and leaf.value == "never") or (leaf is None and verb in {"log", "rises"}):
+    if is_latching or (leaf is not None and leaf.value == "never") or (leaf is None and syntax.counts_events):
         return None
     return _compile_threshold(leaf, scope)
+
+
+def _report_misplaced_keys(name: str, branch: Branch, scope: Scope) -> None:
+    """Report keys that belong to another check kind."""
+    own_keys = {key for verb in branch.verbs for key in CHECK_KINDS[verb].own_keys}
+    for key in ("timeout", "of", "speaks") if branch.verbs else ():
+        leaf = branch.get_leaf(key)
+        if leaf is not None and key not in own_keys:
+            verbs = ", ".join(sorted(verb for verb, syntax in CHECK_KINDS.items() if key in syntax.own_keys))
+            message = (
+                f"health.{name} waits for nobody, so there is nothing to time out"
+                if key == "timeout"
+                else f"{key} is about a service, and health.{name} asks none"
+            )
+            scope.report(leaf.spot.make_error("type", message, f"{key} goes with {verbs}", mark="key"))
+    interval = branch.get_leaf("every")
+    if interval is not None and "probe" in branch.verbs:
+        message = f"a probe says what it has to say when it is so, and health.{name} does not ask"
+        scope.report(interval.spot.make_error("type", message, "take it out", mark="key"))
+    for key in ("only", "ignore", "latch"):
+        clause = branch.get_branch(key)
+        if clause is not None and key not in own_keys:
+            message = f"a clause in {key} is over what log takes, and this takes nothing"
+            write = 'latch = true, or recover = "never"' if key == "latch" else "say it in holds, or in when"
+            scope.report(clause.spot.make_error("type", message, write, mark="key"))

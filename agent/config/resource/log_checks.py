@@ -8,10 +8,12 @@ from agent.config.clauses.clause import compile_clause, refuse_empty
 from agent.config.language.durations import parse_duration
 from agent.config.language.value_checks import EVENTS, parse_looks
 from agent.config.merge.config_tree import Branch, Leaf
+from agent.config.resource.check_syntax import CheckSource, CheckSyntax
 from agent.config.scope import ANYTHING, Scope, WordSignature
 from agent.config.toml.file_position import FilePosition, TextPiece
-from agent.core.entry.check import LookDuration, LookThreshold
-from agent.core.entry.kernel_log_check import ONE_EVENT, EventRate, Log
+from agent.core.entry.check import LookDuration
+from agent.core.entry.kernel_log import ONE_EVENT, EventRate, Log
+from agent.core.entry.kernel_log_check import KernelLogCheck
 from agent.core.language.clause import Clause
 from agent.core.language.glob import PatternError
 from agent.core.language.log_pattern import KINDS, Brace, LogPattern, parse
@@ -22,11 +24,10 @@ from agent.core.struct import replace
 MOST_EVENTS = 1000  # events in a window; the agent stores each of them
 
 
-def compile_log(name: str, branch: Branch, scope: Scope, recover: LookThreshold | None) -> tuple[Log | None, Scope]:
-    """Return the kernel log check, and the scope of its reason with the captured words. Return None with findings
-    for a fault.
-    """
-    report_look_keys(branch, scope)
+def _compile_log(source: CheckSource) -> tuple[KernelLogCheck | None, Scope]:
+    """Return the kernel log check, and the scope of its reason with the captured words."""
+    name, branch, scope, _, recover = source
+    _report_look_keys(branch, scope)
     leaf = branch.get_leaf("log")
     pattern = None if leaf is None else _compile_pattern(leaf.spot, str(leaf.value), scope)
     if pattern is None:
@@ -48,7 +49,7 @@ def compile_log(name: str, branch: Branch, scope: Scope, recover: LookThreshold 
         compile_event_rate(branch.get_leaf("trip"), scope) or ONE_EVENT,
         recovery_s,
     )
-    return log, replace(scope, captured_words=captured_words)
+    return KernelLogCheck(log), replace(scope, captured_words=captured_words)
 
 
 _CLAUSES = ("only", "ignore", "latch")
@@ -159,7 +160,7 @@ def _find_capture_fault(word: str, kind: str, earlier_braces: list[Brace], scope
     return None
 
 
-def report_look_keys(branch: Branch, scope: Scope) -> None:
+def _report_look_keys(branch: Branch, scope: Scope) -> None:
     """Report keys that only make sense for looks. The kernel sends log lines by itself."""
     for key, hint in (("every", "take it out"), ("trip", 'write events in a window: "3 in 10m"')):
         leaf = branch.get_leaf(key)
@@ -169,3 +170,11 @@ def report_look_keys(branch: Branch, scope: Scope) -> None:
     if leaf is not None and parse_looks(leaf.value) is not None:
         message = "no look says that no line came: what heals is the time since the last"
         scope.report(leaf.spot.make_error("type", message, 'write a time ("10m") or "never"'))
+
+
+LOG_SYNTAX = CheckSyntax(
+    _compile_log,
+    'the kernel log says no "{}"',
+    {"only": ", only if {}", "ignore": ", unless {}", "latch": ", until cleared by a person if {}"},
+    counts_events=True,
+)

@@ -2,34 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
 from agent.config.language.durations import parse_duration
 from agent.config.merge.config_tree import Branch
+from agent.config.resource.check_syntax import CheckSource, CheckSyntax
 from agent.config.scope import Scope
 from agent.config.values.program_args import compile_argv
 from agent.config.values.templates import compile_path, compile_template
-from agent.core.entry.query import ProbeTemplate, QueryTemplate, RunTemplate, ServiceProtocol, SocketTemplate
+from agent.core.entry.query import ServiceProtocol
+from agent.core.entry.query_check import ProbeTemplate, QueryCheck, RunTemplate, SocketTemplate
 
 DEFAULT_INTERVAL_S = 30.0  # seconds
 DEFAULT_TIMEOUT_S = 2.0  # seconds
 
 
-def _compile_run(branch: Branch, scope: Scope, interval: float | None) -> QueryTemplate | None:
-    leaf = branch.get_leaf("run")
+def _compile_run(source: CheckSource) -> tuple[QueryCheck | None, Scope]:
+    leaf, scope = source.branch.get_leaf("run"), source.scope
     argv = compile_argv(leaf, scope) if leaf else None
-    return (
-        None
-        if argv is None
-        else RunTemplate(
-            tuple(argument.template for argument in argv),
-            _compile_timeout(branch, scope),
-            interval or DEFAULT_INTERVAL_S,
-        )
-    )
+    if argv is None:
+        return None, scope
+    templates = tuple(argument.template for argument in argv)
+    return RunTemplate(templates, _compile_timeout(source.branch, scope), source.interval or DEFAULT_INTERVAL_S), scope
 
 
-def _compile_socket(branch: Branch, scope: Scope, interval: float | None) -> QueryTemplate | None:
+def _compile_socket(source: CheckSource) -> tuple[QueryCheck | None, Scope]:
+    return _compile_service(source.branch, source.scope, source.interval), source.scope
+
+
+def _compile_service(branch: Branch, scope: Scope, interval: float | None) -> QueryCheck | None:
     leaf = branch.get_leaf("socket")
     path = (
         compile_path(leaf.spot, leaf.value, scope, "a socket", container=False, example="/run/x.sock") if leaf else None
@@ -74,11 +73,10 @@ def _compile_socket(branch: Branch, scope: Scope, interval: float | None) -> Que
     )
 
 
-def _compile_probe(branch: Branch, scope: Scope, interval: float | None) -> QueryTemplate | None:
-    del interval
-    leaf = branch.get_leaf("probe")
+def _compile_probe(source: CheckSource) -> tuple[QueryCheck | None, Scope]:
+    leaf, scope = source.branch.get_leaf("probe"), source.scope
     probe = scope.find_probe(leaf.spot, leaf.value) if leaf else None
-    return None if probe is None else ProbeTemplate(probe)
+    return (None if probe is None else ProbeTemplate(probe)), scope
 
 
 def _compile_timeout(branch: Branch, scope: Scope) -> float:
@@ -90,35 +88,8 @@ def _compile_timeout(branch: Branch, scope: Scope) -> float:
     return value or DEFAULT_TIMEOUT_S
 
 
-def report_misplaced_keys(name: str, branch: Branch, scope: Scope) -> None:
-    """Report keys that belong to another verb than that of the check."""
-    timeout, interval = branch.get_leaf("timeout"), branch.get_leaf("every")
-    if timeout is not None and branch.verbs and not set(branch.verbs) & _TIMED:
-        message = f"health.{name} waits for nobody, so there is nothing to time out"
-        scope.report(
-            timeout.spot.make_error("type", message, f"timeout goes with {', '.join(sorted(_TIMED))}", mark="key")
-        )
-    for key in ("of", "speaks"):
-        leaf = branch.get_leaf(key)
-        if leaf is not None and branch.verbs and "socket" not in branch.verbs:
-            message = f"{key} is about a service, and health.{name} asks none"
-            scope.report(leaf.spot.make_error("type", message, f"{key} goes with socket", mark="key"))
-    if interval is not None and "probe" in branch.verbs:
-        message = f"a probe says what it has to say when it is so, and health.{name} does not ask"
-        scope.report(interval.spot.make_error("type", message, "take it out", mark="key"))
-    if "log" in branch.verbs:
-        return
-    for key in ("only", "ignore", "latch"):
-        clause = branch.get_branch(key)
-        if clause is not None:
-            message = f"a clause in {key} is over what log takes, and this takes nothing"
-            write = 'latch = true, or recover = "never"' if key == "latch" else "say it in holds, or in when"
-            scope.report(clause.spot.make_error("type", message, write, mark="key"))
-
-
-_TIMED = frozenset({"run", "socket"})
-QUERY_COMPILERS: Mapping[str, Callable[[Branch, Scope, float | None], QueryTemplate | None]] = {
-    "run": _compile_run,
-    "socket": _compile_socket,
-    "probe": _compile_probe,
-}
+RUN_SYNTAX = CheckSyntax(_compile_run, "{} ends well", {"timeout": " within {}"})
+SOCKET_SYNTAX = CheckSyntax(
+    _compile_socket, "the service at {} says so", {"of": " of {}", "speaks": ", in {}", "timeout": " within {}"}
+)
+PROBE_SYNTAX = CheckSyntax(_compile_probe, "the probe {} says so")

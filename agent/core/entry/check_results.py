@@ -6,18 +6,15 @@ copies the facts. The checks are evaluated with these copies.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from agent.core.entry.check import Check, CheckResult
-from agent.core.entry.counter_check import CounterCheck
 from agent.core.entry.fact_copy import FactCopy, copy_facts
-from agent.core.entry.kernel_log_check import Log
 from agent.core.entry.partner_checks import HEALTHY, REASON
-from agent.core.entry.query import Query, QueryFacts, QueryResult, QueryStatus, QueryTemplate
+from agent.core.entry.query import QueryFacts
 from agent.core.language.clause import Clause
-from agent.core.language.logic import THREE_VALUED, Knowledge
-from agent.core.language.template import FactReader
+from agent.core.language.logic import THREE_VALUED
 from agent.core.language.value import Absent, Value
 from agent.core.reason import Reason, ReasonCause
 from agent.core.struct import replace
@@ -40,7 +37,7 @@ class DeviceCheckResult(NamedTuple):
     result: CheckResult
     member: str = ""
     partners: tuple[PartnerResults, ...] = ()
-    inputs: PartnerInputs | None = None
+    inputs: FactCopy | None = None
 
     def make_failure_reason(self, text: str) -> Reason:
         """Return the reason of a device that fails this check, with the name of the group member."""
@@ -75,82 +72,30 @@ class PartnerResults(NamedTuple):
     dependents: tuple[PartnerDependent, ...] = ()
 
 
-class PartnerInputs(NamedTuple):
-    """The inputs of a check at one look, without the health of partners."""
+def add_partner_health(
+    facts: FactCopy, partners: Iterable[PartnerResults], unhealthy_reasons: Mapping[str, str]
+) -> FactCopy:
+    """Return the facts with the health of the partners.
 
-    facts: FactCopy
-    query: Query | Absent | None = None
-    query_result: QueryResult = QueryResult(QueryStatus.UNKNOWN)
-
-
-class FactsWithPartnerHealth:
-    """The facts of a device, extended with the health of its partners."""
-
-    def __init__(
-        self,
-        facts: Knowledge,
-        partners: tuple[PartnerResults, ...],
-        unhealthy_reasons: Mapping[str, str],
-        query_result: QueryResult,
-    ) -> None:
-        self._facts = facts
-        self._query_result = query_result
-        self._health_values: dict[str, Value | Absent] = {}
-        for partner in partners:
-            self._health_values[f"{partner.name}.{HEALTHY}"] = partner.name not in unhealthy_reasons
-            self._health_values[f"{partner.name}.{REASON}"] = unhealthy_reasons.get(partner.name) or Absent(
-                "it is healthy"
-            )
-
-    def __call__(self, word: str) -> Value | Absent:
-        """Return the value of a word."""
-        return self._health_values[word] if word in self._health_values else self._facts(word)
-
-    def follow_relation(self, word: str) -> tuple[Knowledge, ...] | Absent:
-        """Return the devices of a relation."""
-        return self._facts.follow_relation(word)
-
-    def get_query_result(self, inquiry: Query) -> QueryResult:
-        """Return the query result of the look. A check has one query."""
-        del inquiry
-        return self._query_result
+    unhealthy_reasons: the reason of each unhealthy partner, by join name.
+    """
+    words: dict[str, Value | Absent] = {}
+    for partner in partners:
+        words[f"{partner.name}.{HEALTHY}"] = partner.name not in unhealthy_reasons
+        words[f"{partner.name}.{REASON}"] = unhealthy_reasons.get(partner.name) or Absent("it is healthy")
+    return facts.add_words(words)
 
 
-class _KnownQuery(NamedTuple):
-    """The query of the look."""
-
-    query: Query | Absent
-
-    def build_query(self, facts: FactReader) -> Query | Absent:
-        """Return the query of the look."""
-        del facts
-        return self.query
-
-
-def read_inputs(check: Check, facts: QueryFacts) -> PartnerInputs:
-    """Return all inputs of a check for a device, without the health of partners."""
-    words = [slot.word for slot in check.reason.slots] if check.reason else []
-    clauses = [] if check.condition is None else [check.condition]
-    match check.criterion:
-        case Clause():
-            clauses.append(check.criterion)
-        case CounterCheck(word):
-            words.append(word)
-        case Log():
-            pattern = check.criterion.pattern
-            captured_words = {
-                brace.word for brace in pattern.captured_words
-            }  # their values come from a log line, not from a look
-            words = [word for word in words if word not in captured_words] + [
-                brace.word for brace in pattern.compared_words
-            ]
-        case _:
-            inquiry = check.criterion.build_query(facts) if _may_apply(check, facts) else Absent("it does not apply")
-            query_result = (
-                QueryResult(QueryStatus.UNKNOWN) if isinstance(inquiry, Absent) else facts.get_query_result(inquiry)
-            )
-            return PartnerInputs(copy_facts(clauses, facts, words), inquiry, query_result)
-    return PartnerInputs(copy_facts(clauses, facts, words))
+def copy_inputs(check: Check, facts: QueryFacts) -> FactCopy:
+    """Return all facts that a check uses for a device, without the health of partners."""
+    captured_words = check.criterion.list_captured_words()
+    reason_words = [slot.word for slot in check.reason.slots] if check.reason else []
+    words = (*(word for word in reason_words if word not in captured_words), *check.criterion.list_words())
+    inputs = copy_facts(check.list_clauses(), facts, words)
+    query = check.criterion.build_query(facts) if _may_apply(check, facts) else None
+    if query is None or isinstance(query, Absent):
+        return inputs
+    return replace(inputs, query_results={query: facts.get_query_result(query)})
 
 
 def _may_apply(check: Check, facts: QueryFacts) -> bool:
@@ -170,18 +115,8 @@ def _may_apply(check: Check, facts: QueryFacts) -> bool:
 
 
 def resolve_partners(check_result: DeviceCheckResult, unhealthy_reasons: Mapping[str, str]) -> DeviceCheckResult:
-    """Return the result of a check with the health of its partners.
-
-    unhealthy_reasons: the reason of each unhealthy partner, by join name.
-    """
-    inputs, check = check_result.inputs, check_result.check
-    if inputs is None:
+    """Return the result of a check with the health of its partners; see `add_partner_health`."""
+    if check_result.inputs is None:
         return check_result
-    if inputs.query is not None:
-        criterion: QueryTemplate = _KnownQuery(inputs.query)
-        check = replace(check, criterion=criterion)
-    return check_result._replace(
-        result=check.evaluate(
-            FactsWithPartnerHealth(inputs.facts, check_result.partners, unhealthy_reasons, inputs.query_result)
-        )
-    )
+    facts = add_partner_health(check_result.inputs, check_result.partners, unhealthy_reasons)
+    return check_result._replace(result=check_result.check.evaluate(facts))

@@ -1,23 +1,26 @@
-"""Copies of facts, so that clauses can be evaluated when the device is no longer readable."""
+"""Copies of facts, so that clauses and checks can be evaluated when the device is no longer readable."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from agent.core.entry.query import Query, QueryResult, QueryStatus
 from agent.core.language.clause import Clause, find_relation_tests
 from agent.core.language.logic import Knowledge
 from agent.core.language.value import Absent, Value
-from agent.core.struct import Struct
+from agent.core.struct import Struct, field, replace
 
 
 class FactCopy(Struct):
-    """A copy of the facts that some clauses use for one device.
+    """A copy of the facts that some clauses, or a check, use for one device.
 
     related_devices: copies of the facts of related devices, by relation.
+    query_results: the known results of queries.
     """
 
     words: Mapping[str, Value | Absent]
-    related_devices: Mapping[str, tuple[FactCopy, ...] | Absent]
+    related_devices: Mapping[str, tuple[FactCopy, ...] | Absent] = field(default_factory=dict)
+    query_results: Mapping[Query, QueryResult] = field(default_factory=dict)
 
     def __call__(self, word: str) -> Value | Absent:
         """Return the value of a word."""
@@ -26,6 +29,14 @@ class FactCopy(Struct):
     def follow_relation(self, word: str) -> tuple[FactCopy, ...] | Absent:
         """Return the devices of a relation."""
         return self.related_devices.get(word, Absent("was not read"))
+
+    def get_query_result(self, query: Query) -> QueryResult:
+        """Return the result of a query. Its status is unknown if the copy has no result."""
+        return self.query_results.get(query, QueryResult(QueryStatus.UNKNOWN))
+
+    def add_words(self, words: Mapping[str, Value | Absent]) -> FactCopy:
+        """Return the copy with more words. They replace words with the same name."""
+        return replace(self, words={**self.words, **words})
 
 
 def copy_facts(clauses: Iterable[Clause], facts: Knowledge, extra_words: Iterable[str] = ()) -> FactCopy:

@@ -1,96 +1,101 @@
-"""Kernel log checks: the lines that are faults, and the number of lines that make a device Unhealthy."""
+"""The check kind `log`: kernel log lines that are faults."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from math import inf
+from typing import ClassVar
 
-from agent.core.language.clause import Clause
-from agent.core.language.glob_parts import CapturedWords
-from agent.core.language.log_pattern import LogPattern, MessageKey
-from agent.core.language.logic import NO_FACTS, PLAIN, Knowledge
-from agent.core.language.value import Absent, Value
-from agent.core.struct import Struct
+from agent.core.entry.check import (
+    REASON_LIMIT,
+    Check,
+    CheckResult,
+    CheckVerdict,
+    Criterion,
+    StepContext,
+    format_known_words,
+    format_parts,
+)
+from agent.core.entry.check_state import HEALTHY, CheckState
+from agent.core.entry.fact_copy import FactCopy
+from agent.core.entry.kernel_log import Log
+from agent.core.entry.query import QueryFacts
+from agent.core.language.log_pattern import make_message_keys
+from agent.core.language.safe_text import shorten
+from agent.core.language.value import Absent, Scalar
+from agent.core.struct import replace
 
-
-class EventRate(NamedTuple):
-    """A number of events within a time in seconds."""
-
-    number: int
-    seconds: float
-
-
-ONE_EVENT = EventRate(1, 0.0)
-
-
-class LogRecord(NamedTuple):
-    """One line of the kernel log.
-
-    number: its number since boot.
-    monotonic_s: the monotonic time in seconds when the agent read the line.
-    is_continuation: the line continues the previous line. `text` contains both.
-    """
-
-    number: int
-    monotonic_s: float
-    text: str
-    is_continuation: bool = False
+LOG_HEAD = "the kernel log: "  # the reason of a check that cannot read the kernel log begins with this text
 
 
-class LogMatch(NamedTuple):
-    """A line that counts. is_latching: the failure stays until an administrator clears it."""
+class KernelLogCheck(Criterion):
+    """The kernel has no matching line about the device. The device need not be part of a look."""
 
-    key: MessageKey
-    captured_values: CapturedWords
-    is_latching: bool
+    is_decided_by_state: ClassVar[bool] = True
+    has_own_events: ClassVar[bool] = True
 
+    log: Log
 
-class Log(Struct):
-    """One `log` criterion. Equal criteria match equal lines.
+    def list_words(self) -> tuple[str, ...]:
+        """Return the words that the pattern compares."""
+        return tuple(brace.word for brace in self.log.pattern.compared_words)
 
-    include_clause, ignore_clause: clauses about the captured values. Only the included lines count, and ignored
-        lines do not.
-    latch: whether a line makes a latching failure: always, never, or if a clause about the captured values matches.
-    event_rate: the number of lines that make the device Unhealthy.
-    recovery_s: the seconds after the last counted line until recovery. None: only an administrator clears the
-        failure.
-    """
+    def list_captured_words(self) -> frozenset[str]:
+        """Return the words whose values come from a line."""
+        return frozenset(brace.word for brace in self.log.pattern.captured_words)
 
-    pattern: LogPattern
-    include_clause: Clause | None = None
-    ignore_clause: Clause | None = None
-    latch: Clause | bool = False
-    event_rate: EventRate = ONE_EVENT
-    recovery_s: float | None = None
+    def get_log(self) -> Log:
+        """Return the kernel log pattern."""
+        return self.log
 
-    def __hash__(self) -> int:
-        """Return a hash of the pattern. The other fields are long."""
-        return hash(self.pattern.text)
+    def evaluate(self, check: Check, facts: QueryFacts) -> CheckResult:
+        """Return the keys of the device in the kernel log. The state decides whether the check fails."""
+        values: list[Scalar] = []
+        for word in self.list_words():
+            value = facts(word)
+            if isinstance(value, Absent):
+                return check.make_unknown_result(value.prefix_reason(word).reason)
+            if isinstance(value, tuple):
+                return check.make_unknown_result(f"{word} is a list")
+            values.append(value)
+        kinds = tuple(brace.kind for brace in self.log.pattern.compared_words)
+        parts = () if check.reason is None else check.reason.pieces
+        return CheckResult(
+            CheckVerdict.PASS,
+            log_keys=make_message_keys(kinds, tuple(values)),
+            log_reason=tuple(format_known_words(parts, facts, self.list_captured_words())),
+        )
 
-    def match_line(self, text: str) -> LogMatch | None:
-        """Return the match of a kernel log line, or None if the line does not match or does not count."""
-        match = self.pattern.match(text)
-        if match is None:
-            return None
-        key, captured_values = match
-        facts = CapturedFacts(captured_values)
-        if self.include_clause is not None and not self.include_clause.evaluate(facts, PLAIN):
-            return None
-        if self.ignore_clause is not None and self.ignore_clause.evaluate(facts, PLAIN):
-            return None
-        is_latching = self.latch if isinstance(self.latch, bool) else bool(self.latch.evaluate(facts, PLAIN))
-        return LogMatch(key, captured_values, is_latching)
+    def step(
+        self, check: Check, state: CheckState, result: CheckResult, context: StepContext
+    ) -> tuple[CheckState, float | None]:
+        """Return the state, and the monotonic time of its recovery, or None."""
+        log_history = context.log_history
+        if result.log_keys is not None and log_history.read_error is not None:
+            result = check.make_unknown_result(f"{LOG_HEAD}{log_history.read_error.reason}")
+        if state.latched or result.verdict is CheckVerdict.IGNORED:
+            return state, None
+        healthy_state = HEALTHY if state.cleared_line < 0 else CheckState(cleared_line=state.cleared_line)
+        if result.log_keys is None:
+            unknown_state = replace(healthy_state, failing=True, reason=result.reason, failing_as_unknown=True)
+            return (unknown_state if result.verdict is CheckVerdict.FAIL else healthy_state), None
+        failing_lines = [
+            failing
+            for matches in log_history.find_matches(self.log, result.log_keys)
+            if (failing := matches.find_failing_line(self.log, state.cleared_line, context.current_time)) is not None
+        ]
+        if not failing_lines:
+            return healthy_state, None
+        line, recovery_time = max(failing_lines, key=lambda item: inf if item[1] is None else item[1])
+        is_same_failure = state.failing and not state.failing_as_unknown and recovery_time is not None
+        captured_facts = FactCopy(dict(line.captured_values))
+        line_reason = format_parts(result.log_reason, captured_facts) if result.log_reason else line.text
+        reason = state.reason if is_same_failure else shorten(line_reason, REASON_LIMIT)
+        evidence = state.evidence if is_same_failure and state.evidence else shorten(line.text, REASON_LIMIT)
+        return replace(
+            healthy_state, failing=True, reason=reason, latched=recovery_time is None, evidence=evidence
+        ), recovery_time
 
-
-class CapturedFacts:
-    """The values that were captured from a line, as facts."""
-
-    def __init__(self, values: CapturedWords) -> None:
-        self._values = dict(values)
-
-    def __call__(self, word: str) -> Value | Absent:
-        """Return the value of a word."""
-        return self._values.get(word, Absent(f"the line has no {word}"))
-
-    def follow_relation(self, word: str) -> tuple[Knowledge, ...] | Absent:
-        """Return no devices, because a line has no relations."""
-        return NO_FACTS.follow_relation(word)
+    def describe_recovery(self, check: Check) -> str | None:
+        """Return the time without a line until recovery, or None if only an administrator clears the failure."""
+        del check
+        return None if self.log.recovery_s is None else f"after {self.log.recovery_s:g} s without such a line"

@@ -9,10 +9,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Protocol, TypeAlias
 
-from agent.core.entry.program import build_argv
 from agent.core.language.logic import Knowledge
-from agent.core.language.template import FactReader, Template
-from agent.core.language.value import Absent
 from agent.core.struct import Struct
 
 
@@ -112,56 +109,5 @@ Query: TypeAlias = PolledQuery | ProbeSpec
 class QueryFacts(Knowledge, Protocol):
     """The facts of one device, including query results."""
 
-    def get_query_result(self, inquiry: Query) -> QueryResult:
+    def get_query_result(self, query: Query) -> QueryResult:
         """Return the known result of a query."""
-
-
-class QueryTemplate(Protocol):
-    """A criterion of a check that sends a query."""
-
-    def build_query(self, facts: FactReader) -> Query | Absent:
-        """Return the query about a device, or absent if one of its words is absent."""
-
-
-class RunTemplate(Struct):
-    """A `run = ["PROGRAM", "ARGUMENT", …]` criterion. A list word gives one argument per element."""
-
-    argv: tuple[Template, ...]
-    timeout: float
-    interval: float
-
-    def build_query(self, facts: FactReader) -> Query | Absent:
-        """Return the program query, or absent if one of its words is absent."""
-        argv = build_argv(self.argv, facts)
-        return argv if isinstance(argv, Absent) else ProgramQuery(argv, self.timeout, self.interval)
-
-
-class SocketTemplate(Struct):
-    """A `socket = "PATH"` criterion."""
-
-    path: Template
-    timeout: float
-    interval: float
-    device_name: Template | None = None
-    protocol: ServiceProtocol = ServiceProtocol.GRPC_HEALTH
-
-    def build_query(self, facts: FactReader) -> Query | Absent:
-        """Return the service query, or absent if one of its words is absent."""
-        paths = self.path.write_paths(facts)
-        device_name = None if self.device_name is None else self.device_name.write(facts)
-        if isinstance(paths, Absent):
-            return paths
-        if isinstance(device_name, Absent):
-            return device_name
-        return SocketQuery(paths[0], self.timeout, self.interval, device_name or "", self.protocol)
-
-
-class ProbeTemplate(Struct):
-    """A `probe = "NAME"` criterion: the probe reports about the location of the device."""
-
-    probe: ProbeSpec
-
-    def build_query(self, facts: FactReader) -> Query | Absent:
-        """Return the probe. Its query has no words."""
-        del facts
-        return self.probe

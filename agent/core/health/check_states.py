@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import NamedTuple, TypeAlias, TypeVar
 
-from agent.core.health.check_state import CheckState
+from agent.core.entry.check_state import CheckState
 from agent.core.struct import Struct, field, replace
 
 DUE_LIMIT = 256  # devices that are looked at in one look because their time has come

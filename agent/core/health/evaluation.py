@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from operator import is_
 from typing import TypeAlias
 
+from agent.core.entry.check import StepContext
+from agent.core.entry.kernel_log import KernelLogHistory, LogKey
 from agent.core.health.check_states import CheckStates, DeviceRef
 from agent.core.health.evaluation_step import EvaluationStep
-from agent.core.health.kernel_log import KernelLogHistory, LogKey
 from agent.core.inventory.candidate import Candidate
 from agent.core.inventory.partner_health import find_one_look_failure, find_partner_wait, list_checks, list_partners
 from agent.core.lists.resource_names import ResourceCandidates
@@ -69,7 +70,7 @@ def evaluate(
         candidates: the candidates of this look.
         entries: the names of the active entries. States of other entries are removed.
         current_time: monotonic seconds.
-        look_distance_s: see `step_check`.
+        look_distance_s: see `StepContext`.
         log_history: the history of the kernel log.
         changed_log_keys: the keys with new lines; None: any key can have changed.
     """
@@ -100,9 +101,8 @@ def evaluate(
             candidate for key, candidate in current_candidates.items() if previous_candidates.get(key) is not candidate
         )
     subscribers = _update_subscribers(previous.subscribers, removed, added)
-    evaluation_step = EvaluationStep(
-        previous.check_states, removed, added, log_history, (current_time, look_distance_s)
-    )
+    context = StepContext(current_time, look_distance_s, log_history)
+    evaluation_step = EvaluationStep(previous.check_states, removed, added, context)
     evaluation_step.remove_absent_devices(subscribers)
     results = {id(candidate): evaluation_step.evaluate_candidate(candidate) for candidate in added}
     # In which resources something fails, or did: of the others the candidates are as they were seen.
@@ -173,8 +173,9 @@ def _update_subscribers(
 def _list_subscriptions(candidate: Candidate) -> Iterator[LogKey | DeviceRef]:
     for check_result in list_checks(candidate):
         yield DeviceRef(check_result.entry, check_result.device_key)
-        if check_result.check.log is not None and check_result.result.subscription is not None:
-            yield from ((check_result.check.log, key) for key in check_result.result.subscription.keys)
+        log, log_keys = check_result.check.log, check_result.result.log_keys
+        if log is not None and log_keys is not None:
+            yield from ((log, key) for key in log_keys)
 
 
 def evaluate_one_look(candidates: ResourceCandidates) -> ResourceCandidates:

@@ -6,13 +6,10 @@ from collections import Counter
 from collections.abc import Container, Iterable, Mapping
 from functools import partial
 
-from agent.core.entry.check import CheckVerdict
+from agent.core.entry.check import CheckVerdict, StepContext, set_change_time
 from agent.core.entry.check_results import DeviceCheckResult, resolve_partners
-from agent.core.entry.counter_check import CounterCheck
-from agent.core.entry.kernel_log_check import Log
-from agent.core.health.check_state import HEALTHY, NEW, CheckState, set_change_time, step_check, step_log_check
+from agent.core.entry.check_state import HEALTHY, NEW, CheckState
 from agent.core.health.check_states import CheckStates, DeviceCheckStates, DeviceRef
-from agent.core.health.kernel_log import KernelLogHistory
 from agent.core.inventory.candidate import Candidate
 from agent.core.inventory.partner_health import find_partner_wait, find_unhealthy_partners, list_checks
 from agent.core.reason import NO_REASON, Reason
@@ -27,7 +24,6 @@ class EvaluationStep:
 
     removed: the previous candidates of devices that were part of the look or are absent. added: their current
     candidates.
-    times: the current time, and the seconds between two looks that both count.
     """
 
     def __init__(
@@ -35,15 +31,13 @@ class EvaluationStep:
         previous: CheckStates,
         removed: Iterable[Candidate],
         added: Iterable[Candidate],
-        log_history: KernelLogHistory,
-        times: tuple[float, float],
+        context: StepContext,
     ) -> None:
         self._present_devices = {**previous.present_devices}
         self._absent_devices = {**previous.absent_devices}
         self._due_times = {**previous.due_times}
         self._healthy_refs = previous.healthy_refs
-        self._current_time, self._look_distance_s = times
-        self._log_history = log_history
+        self._context = context
         self._stepped_states: dict[tuple[DeviceRef, str], CheckState] = {}
         self._previous_states: dict[
             DeviceRef, Mapping[str, CheckState]
@@ -150,8 +144,11 @@ class EvaluationStep:
             )  # nor is it well for the next life
             return None
         previous = known_state or NEW
-        state, due_time = self._step_state(check_result, previous, is_look=is_look)
-        state = set_change_time(state, previous, self._current_time)
+        is_stepped = is_look or check_result.check.criterion.has_own_events or bool(check_result.partners)
+        state, due_time = previous, None
+        if is_stepped:
+            state, due_time = check_result.check.step(previous, check_result.result, self._context)
+        state = set_change_time(state, previous, self._context.current_time)
         if is_look:
             self._count_result(check_result, state)
         if device.check_states.get(name) is not state:
@@ -162,35 +159,19 @@ class EvaluationStep:
             self._due_times[device_ref] = min(due_time, self._due_times.get(device_ref, due_time))
         if state.failing != previous.failing:
             self._changed_refs[device_ref] = None
-        if is_look or check_result.check.log is not None or check_result.partners:
+        if is_stepped:
             self._stepped_states[device_ref, name] = state
         return state
 
     def _count_result(self, check_result: DeviceCheckResult, state: CheckState) -> None:
-        """Count the result of a check. For counter and kernel log checks the state is the result."""
+        """Count the result of a check."""
         verdict = check_result.result.verdict
         if check_result.result.unknown_cause is not None:
             self.result_counts[check_result.check.name, check_result.result.unknown_cause.value] += 1
         elif verdict is CheckVerdict.PASS or verdict is CheckVerdict.FAIL:
-            is_failing = (
-                state.failing
-                if isinstance(check_result.check.criterion, CounterCheck | Log)
-                else verdict is CheckVerdict.FAIL
-            )
+            is_decided_by_state = check_result.check.criterion.is_decided_by_state
+            is_failing = state.failing if is_decided_by_state else verdict is CheckVerdict.FAIL
             self.result_counts[check_result.check.name, FAILING if is_failing else OK] += 1
-
-    def _step_state(
-        self, check_result: DeviceCheckResult, previous: CheckState, *, is_look: bool
-    ) -> tuple[CheckState, float | None]:
-        if check_result.check.log is not None:
-            return step_log_check(
-                check_result.check, previous, check_result.result, self._log_history, self._current_time
-            )
-        if is_look or check_result.partners:
-            return step_check(
-                check_result.check, previous, check_result.result, self._current_time, self._look_distance_s
-            )
-        return previous, None
 
     def build_check_states(self, entries: frozenset[str]) -> CheckStates:
         """Return all check states after the step."""

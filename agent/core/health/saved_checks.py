@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple, TypeVar
 
-from agent.core.health.check_state import HEALTHY, CheckState
+from agent.core.entry.check_state import HEALTHY, CheckState
 from agent.core.health.check_states import CheckMap, CheckStates, DeviceCheckStates, DeviceRef, FailureMap
 from agent.core.struct import Struct, field, replace
 

@@ -10,7 +10,7 @@ from agent.core.entry.check_results import (
     DeviceCheckResult,
     PartnerDependent,
     PartnerResults,
-    read_inputs,
+    copy_inputs,
     resolve_partners,
 )
 from agent.core.entry.fact_copy import copy_facts
@@ -38,7 +38,7 @@ def run_checks(
         # A missing partner has no health.
         partners = _find_partners(check.partner_joins, joins, facts)
         if partners:
-            result, inputs = CheckResult(CheckVerdict.IGNORED), read_inputs(check, facts)
+            result, inputs = CheckResult(CheckVerdict.IGNORED), copy_inputs(check, facts)
             device_result = DeviceCheckResult(
                 entry, check, device.key, device.location, result, partners=partners, inputs=inputs
             )

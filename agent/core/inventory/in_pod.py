@@ -16,7 +16,6 @@ from agent.core.entry.resource_spec import ResourceSpec
 from agent.core.inventory.candidate import Candidate
 from agent.core.inventory.device import Device, DeviceList, HostDevice
 from agent.core.inventory.facts import Facts, Reader
-from agent.core.language.clause import Clause
 from agent.core.language.value import Absent
 from agent.core.reason import Reason
 
@@ -161,9 +160,8 @@ def _find_missing_function(device: HostDevice, facts: Facts) -> str:
 
 def _evaluate_check(check: Check, spec: ResourceSpec, facts: Facts) -> CheckResult:
     """Return the result of a check that reads only the PCI function. Other checks keep their state."""
-    clauses = [check.criterion] if check.condition is None else [check.criterion, check.condition]
-    lines = [line for clause in clauses if isinstance(clause, Clause) for line in clause.walk_lines()]
-    can_evaluate = isinstance(check.criterion, Clause) and all(_stays_on_host(line.word, spec) for line in lines)
+    lines = (line for clause in check.list_clauses() for line in clause.walk_lines())
+    can_evaluate = check.criterion.can_read_in_pod and all(_stays_on_host(line.word, spec) for line in lines)
     return check.evaluate(facts) if can_evaluate else CheckResult(CheckVerdict.IGNORED)
 
 

@@ -8,12 +8,11 @@ from typing import Protocol
 from agent.core.entry.check import REASON_LIMIT, CheckVerdict
 from agent.core.entry.check_results import (
     DeviceCheckResult,
-    FactsWithPartnerHealth,
     PartnerDependent,
     PartnerResults,
+    add_partner_health,
     resolve_partners,
 )
-from agent.core.entry.query import QueryResult, QueryStatus
 from agent.core.inventory.readiness import find_not_ready_reason
 from agent.core.language.safe_text import shorten
 from agent.core.reason import NO_REASON, Reason
@@ -100,7 +99,7 @@ def _find_not_ready_reason(dependent: PartnerDependent, unhealthy_partners: Mapp
     clause, facts = dependent.wait
     reason = find_not_ready_reason(
         (clause,),
-        FactsWithPartnerHealth(facts, dependent.partners, unhealthy_partners, QueryResult(QueryStatus.UNKNOWN)),
+        add_partner_health(facts, dependent.partners, unhealthy_partners),
     )
     for name, partner_reason in unhealthy_partners.items() if reason else ():
         reason += "" if partner_reason in reason else f" ({name}: {partner_reason})"

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from agent.core.entry.check import ONE_LOOK, Check, CheckVerdict, FailureThreshold, LookCount, LookDuration
+from agent.core.entry.check import ONE_LOOK, CheckVerdict
 from agent.core.entry.check_results import DeviceCheckResult
-from agent.core.entry.kernel_log_check import EventRate
-from agent.core.health.check_state import HEALTHY, LOG_HEAD, CheckState
+from agent.core.entry.check_state import HEALTHY, CheckState
+from agent.core.entry.kernel_log_check import LOG_HEAD
 from agent.core.health.check_states import DeviceCheckStates, DeviceRef
 from agent.core.inventory.device import Device
 from agent.core.report.agent_snapshot import AgentSnapshot
@@ -45,16 +45,16 @@ def _build_row(snapshot: AgentSnapshot, result: DeviceCheckResult) -> Mapping[st
     state = (device_states.check_states if device_states else {}).get(result.check.name, HEALTHY)
     row = _build_failing_row(snapshot, result.check.name, state, result.member)
     if state.failing:
-        log_check = result.check.log
         if state.never_healthy:
-            return {**row, "recovers": f"by itself, after {_format_threshold(ONE_LOOK, 'good')}: it was never well"}
-        is_latched = state.latched or (log_check.recovery_s if log_check else result.check.recovery_threshold) is None
-        return {**row, "latched": is_latched, "recovers": CLEAR if is_latched else _describe_recovery(result.check)}
-    if result.result.subscription is not None and snapshot.kernel_log_fault:
+            return {**row, "recovers": f"by itself, after {ONE_LOOK.format('good')}: it was never well"}
+        recovery = None if state.latched else result.check.criterion.describe_recovery(result.check)
+        recovers = CLEAR if recovery is None else f"by itself, {recovery}"
+        return {**row, "latched": recovery is None, "recovers": recovers}
+    if result.result.log_keys is not None and snapshot.kernel_log_fault:
         return {**row, "verdict": "unknown", "reason": f"{LOG_HEAD}{snapshot.kernel_log_fault}"}
     reason = result.result.reason
     if result.result.verdict is CheckVerdict.FAIL:
-        reason = f"{reason}; it fails after {_format_threshold(result.check.failure_threshold)}"
+        reason = f"{reason}; it fails after {result.check.failure_threshold.format()}"
     return {**row, "verdict": _VERDICTS[result.result.verdict], "reason": reason or None}
 
 
@@ -80,23 +80,3 @@ def _build_failing_row(snapshot: AgentSnapshot, name: str, state: CheckState, me
         "evidence": state.evidence or None,
         "recovers": None,
     }
-
-
-def _describe_recovery(check: Check) -> str:
-    if check.log is not None:
-        return f"by itself, after {check.log.recovery_s or 0:g} s without such a line"
-    return (
-        CLEAR
-        if check.recovery_threshold is None
-        else f"by itself, after {_format_threshold(check.recovery_threshold, 'good')}"
-    )
-
-
-def _format_threshold(threshold: FailureThreshold, kind: str = "such") -> str:
-    match threshold:
-        case LookCount(number):
-            return f"{number} {kind} look{'s' * (number != 1)}"
-        case LookDuration(seconds):
-            return f"{seconds:g} s of {kind} looks"
-        case EventRate(number, seconds):
-            return f"{number} within {seconds:g} s"

@@ -1,21 +1,97 @@
-"""History of kernel log lines that match a check, by device, also for absent devices. Does not read the clock.
+"""Kernel log patterns (`log`), and the history of the lines that match, by device, also for absent devices.
 
-Each distinct `Log` matches a line once. Devices then look up the result by its key: the cost is not lines times
-devices.
+Does not read the clock. Each distinct `Log` matches a line once. Devices then look up the result by its key: the cost
+is not lines times devices.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
-from agent.core.entry.kernel_log_check import Log, LogMatch, LogRecord
+from agent.core.entry.fact_copy import FactCopy
+from agent.core.language.clause import Clause
 from agent.core.language.glob_parts import CapturedWords
-from agent.core.language.log_pattern import MessageKey
+from agent.core.language.log_pattern import LogPattern, MessageKey
+from agent.core.language.logic import PLAIN
 from agent.core.language.value import Absent
 from agent.core.struct import Struct
 
 KEYS_LIMIT = 4096  # of whom it is remembered what one `Log` heard
+
+
+class EventRate(NamedTuple):
+    """A number of events within a time in seconds."""
+
+    number: int
+    seconds: float
+
+    def format(self) -> str:
+        """Return the text of the rate."""
+        return f"{self.number} within {self.seconds:g} s"
+
+
+ONE_EVENT = EventRate(1, 0.0)
+
+
+class LogRecord(NamedTuple):
+    """One line of the kernel log.
+
+    number: its number since boot.
+    monotonic_s: the monotonic time in seconds when the agent read the line.
+    is_continuation: the line continues the previous line. `text` contains both.
+    """
+
+    number: int
+    monotonic_s: float
+    text: str
+    is_continuation: bool = False
+
+
+class LogMatch(NamedTuple):
+    """A line that counts. is_latching: the failure stays until an administrator clears it."""
+
+    key: MessageKey
+    captured_values: CapturedWords
+    is_latching: bool
+
+
+class Log(Struct):
+    """One `log` criterion. Equal criteria match equal lines.
+
+    include_clause, ignore_clause: clauses about the captured values. Only the included lines count, and ignored
+        lines do not.
+    latch: whether a line makes a latching failure: always, never, or if a clause about the captured values matches.
+    event_rate: the number of lines that make the device Unhealthy.
+    recovery_s: the seconds after the last counted line until recovery. None: only an administrator clears the
+        failure.
+    """
+
+    pattern: LogPattern
+    include_clause: Clause | None = None
+    ignore_clause: Clause | None = None
+    latch: Clause | bool = False
+    event_rate: EventRate = ONE_EVENT
+    recovery_s: float | None = None
+
+    def __hash__(self) -> int:
+        """Return a hash of the pattern. The other fields are long."""
+        return hash(self.pattern.text)
+
+    def match_line(self, text: str) -> LogMatch | None:
+        """Return the match of a kernel log line, or None if the line does not match or does not count."""
+        match = self.pattern.match(text)
+        if match is None:
+            return None
+        key, captured_values = match
+        facts = FactCopy(dict(captured_values))
+        if self.include_clause is not None and not self.include_clause.evaluate(facts, PLAIN):
+            return None
+        if self.ignore_clause is not None and self.ignore_clause.evaluate(facts, PLAIN):
+            return None
+        is_latching = self.latch if isinstance(self.latch, bool) else bool(self.latch.evaluate(facts, PLAIN))
+        return LogMatch(key, captured_values, is_latching)
+
 
 LogKey: TypeAlias = tuple[Log, MessageKey]
 
