@@ -13,21 +13,21 @@ from agent.scanners.host_words import HOST
 from agent.scanners.word_route import TABLES
 from agent.scanners.word_table import WordTable
 
-_KEYS_HEADER = "| key | what stands there | default | what it says |"
+_KEYS_HEADER = "| key | value | default | meaning |"
 _TITLES = {
     "every": "Every host device",
     "node": "Source `{ node = … }`",
-    "pci": "Source `pci`, and behind `pci`, `pf`",
-    "usb": "Source `usb`, and behind `usb`",
-    "net": "Source `net`, and behind `netdev`, `netdevs`, and `net` of usb",
-    "infiniband": "Source `infiniband`, and behind `rdma`",
-    "port": "Behind `ports` of infiniband",
-    "drm": "Source `drm`, and behind `drm`",
+    "pci": "Source `pci`, and after `pci`, `pf`",
+    "usb": "Source `usb`, and after `usb`",
+    "net": "Source `net`, and after `netdev`, `netdevs`, and `net` of usb",
+    "infiniband": "Source `infiniband`, and after `rdma`",
+    "port": "After `ports` of infiniband",
+    "drm": "Source `drm`, and after `drm`",
     "mdev": "Source `mdev`",
     "auxiliary": "Source `auxiliary`",
-    "iommu": "Behind `iommu`",
-    "vfio": "Behind `vfio`",
-    "host": "The machine: `host.WORD`",
+    "iommu": "After `iommu`",
+    "vfio": "After `vfio`",
+    "host": "The host: `host.WORD`",
 }
 
 
@@ -38,11 +38,12 @@ def build_words_page() -> str:
     lines = [
         "# Words",
         "",
-        "Printed from the tables that check them (`make docs`). A word stands at the left of a line of `match` or",
-        "`exclude`, and in braces in texts. `device-agent scan DEVICE` shows them with the values of one device.",
-        "A relation leads to another thing, whose words follow behind a dot: `pf.netdev.name`. Besides these any udev",
-        "property is a word, `udev.ID_MODEL`, and any file is one by its path: `./index` is in the device's own",
-        "directory below /sys, `pf/sriov_numvfs` in that of a relation; a glob in a path makes a list.",
+        "Generated from the word tables (`make docs`). A word (device attribute) is the left side of a line of",
+        "`match` or `exclude`. Templates contain it in braces. `device-agent scan DEVICE` shows the words of one",
+        "device with their values. A relation leads to another device, and its words follow after a dot:",
+        "`pf.netdev.name`. Each udev property is also a word (`udev.ID_MODEL`), and each file by its path.",
+        "`./index` is in the directory of the device below /sys, `pf/sriov_numvfs` in that of a relation. A glob",
+        "in a path makes a list.",
         "Devices of the sources `{ subsystem = … }`, `{ dir = … }` and `{ fixed = … }` have the words of every device.",
     ]
     for name, table in tables.items():
@@ -62,9 +63,9 @@ def build_keys_page() -> str:
     lines = [
         "# Keys",
         "",
-        "Printed from the tables that check them (`make docs`): every key of an entry or a class, place by place. How",
-        "they work together is told in the [configuration](configuration.md); `device-agent schema` gives the same to",
-        "editors.",
+        "Generated from the key table (`make docs`): each key of an entry or a class, by table. The",
+        "[configuration](configuration.md) explains how they work together. `device-agent schema` prints the same",
+        "for editors.",
     ]
     for name, place in PLACES.items():
         if name in {"file", "class"}:

@@ -218,30 +218,38 @@ EVERY = make_table(
     Word(
         "name",
         ValueType.TEXT,
-        "last part of its directory or node",
+        "last part of the path of its directory or node",
         "-",
         lambda _, subject: subject.name,
         is_in_memory=True,
     ),
-    Word("node", ValueType.PATH, "its own node, if that exists", "DEVNAME of uevent", find_own_node, is_in_memory=True),
-    Word("nodes", ValueType.PATH, "its own node and those below it", "dev files below", _list_nodes, is_list=True),
     Word(
-        "driver", ValueType.TEXT, "bound driver, of a class device that of the device behind it", "driver", _read_driver
+        "node", ValueType.PATH, "its device node, if it exists", "DEVNAME of uevent", find_own_node, is_in_memory=True
+    ),
+    Word(
+        "nodes", ValueType.PATH, "its device node and the nodes below it", "dev files below", _list_nodes, is_list=True
+    ),
+    Word(
+        "driver",
+        ValueType.TEXT,
+        "bound driver; for a class device, the driver of its parent device",
+        "driver",
+        _read_driver,
     ),
     Word("subsystem", ValueType.TEXT, "class or bus", "subsystem", _read_subsystem),
-    Word("numa", ValueType.INT, "its NUMA node, or that of the nearest device above", "numa_node", _find_numa_node),
-    Word("path_id", ValueType.TEXT, "place in the topology, as udev's ID_PATH", "the real path", _read_path_id),
+    Word("numa", ValueType.INT, "its NUMA node, or that of the nearest parent", "numa_node", _find_numa_node),
+    Word("path_id", ValueType.TEXT, "path in the topology, as ID_PATH of udev", "the real path", _read_path_id),
     Word(
         "mounted",
         ValueType.BOOL,
-        "the machine itself uses it: mounted or swapped to, or it carries such",
+        "true if the host uses it: mounted, swap, or the parent of such a device",
         "-",
         _is_mounted,
     ),
     Word(
         "data",
         ValueType.TEXT,
-        "what its disks hold: filesystem, partitions, lvm, zfs and the like; held, shared or unprobed",
+        "kinds of data on its disks: filesystem, partitions, lvm, zfs and others; held, shared or unprobed",
         "udev, partition, holders/",
         _read_data,
         is_list=True,
@@ -249,11 +257,11 @@ EVERY = make_table(
     Word(
         "console",
         ValueType.BOOL,
-        "a terminal that is the machine's console",
+        "true for a terminal that is the console of the host",
         "/sys/class/tty/console/active",
         _is_console,
     ),
-    Relation("pci", "pci", "itself or the nearest PCI function above", "the real path", _find_pci),
-    Relation("usb", "usb", "itself or the nearest USB device above", "the real path", _find_usb),
-    Relation("parent", "every", "the next device above", "the real path", _find_parent),
+    Relation("pci", "pci", "itself or the nearest parent that is a PCI function", "the real path", _find_pci),
+    Relation("usb", "usb", "itself or the nearest parent that is a USB device", "the real path", _find_usb),
+    Relation("parent", "every", "its parent device", "the real path", _find_parent),
 )

@@ -64,10 +64,10 @@ DRM = make_table(
     Word(
         "render_minor",
         ValueType.INT,
-        "number of the render node, dealt anew at each boot",
+        "number of the render node; can change at each boot",
         "renderD*",
         _read_render_minor,
     ),
     Word("nodes", ValueType.PATH, "its card and its render node", "card*, renderD*", _list_nodes, is_list=True),
-    Word("device_name", ValueType.TEXT, "name of the device that carries it", "device", _read_device_name),
+    Word("device_name", ValueType.TEXT, "name of its parent device", "device", _read_device_name),
 )

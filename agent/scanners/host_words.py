@@ -65,14 +65,14 @@ HOST = make_table(
     Word(
         "root_disks",
         ValueType.TEXT,
-        "disks that hold the root file system",
+        "disks of the root file system",
         "mountinfo",
         _list_root_disks,
         is_list=True,
     ),
-    Word("iommu", ValueType.BOOL, "the machine has IOMMU groups", "/sys/kernel/iommu_groups", _has_iommu),
+    Word("iommu", ValueType.BOOL, "true if the host has IOMMU groups", "/sys/kernel/iommu_groups", _has_iommu),
     Word("kernel", ValueType.TEXT, "release of the kernel", "uname", _read_kernel),
     Word("arch", ValueType.TEXT, "architecture", "uname", _read_arch),
-    Word("hostname", ValueType.TEXT, "name of the machine", "uname", _read_hostname),
+    Word("hostname", ValueType.TEXT, "name of the host", "uname", _read_hostname),
     device=False,
 )

@@ -181,7 +181,7 @@ INFINIBAND = make_table(
     Word(
         "ucm",
         ValueType.PATH,
-        "connection manager nodes, of old kernels",
+        "connection manager nodes (old kernels)",
         _CM,
         _make_nodes_reader(_CM, "ucm"),
         is_list=True,

@@ -60,19 +60,27 @@ def _get_group_number(_: LookCache, subject: WordSubject) -> Value | Absent:
 
 IOMMU = make_table(
     "iommu",
-    Word("group", ValueType.INT, "its number, dealt anew at each boot", "the link's name", _get_group_number),
+    Word("group", ValueType.INT, "its number; can change at each boot", "the link's name", _get_group_number),
     make_attribute("type", ValueType.TEXT, "kind of its default domain"),
-    Word("noiommu", ValueType.BOOL, "a group without an IOMMU", "name", is_noiommu),
-    Word("viable", ValueType.BOOL, "all are on vfio, pci-stub, no driver, or a bridge", "devices/*/driver", _is_viable),
+    Word("noiommu", ValueType.BOOL, "true for a group without an IOMMU", "name", is_noiommu),
+    Word(
+        "viable",
+        ValueType.BOOL,
+        "true if each function is a bridge, has no driver, or uses vfio or pci-stub",
+        "devices/*/driver",
+        _is_viable,
+    ),
     Word(
         "blocked_by",
         ValueType.TEXT,
-        "all that makes it not viable, with the drivers",
+        "the functions that make it not viable, with their drivers",
         "devices/*",
         _list_blockers,
         is_list=True,
     ),
     Relation("members", "pci", "all functions of the group", "devices/*", _list_members, is_list=True),
-    Relation("foreign", "pci", "those that make it not viable", "devices/*/driver", _list_foreign, is_list=True),
+    Relation(
+        "foreign", "pci", "the functions that make it not viable", "devices/*/driver", _list_foreign, is_list=True
+    ),
     device=False,
 )

@@ -33,7 +33,7 @@ def _find_vfio(cache: LookCache, subject: WordSubject) -> WordSubject | Absent:
 MDEV = make_table(
     "mdev",
     Word("uuid", ValueType.TEXT, "its UUID", "the directory's name", lambda _, subject: subject.name),
-    Word("type", ValueType.TEXT, "its type by name, blanks as _", "mdev_type", _read_type),
+    Word("type", ValueType.TEXT, "its type as a name, with _ for blanks", "mdev_type", _read_type),
     Relation("iommu", "iommu", "its IOMMU group", "iommu_group", find_iommu_group),
-    Relation("vfio", "vfio", "what VFIO hands it out by", "driver, vfio-dev/", _find_vfio),
+    Relation("vfio", "vfio", "its VFIO nodes", "driver, vfio-dev/", _find_vfio),
 )

@@ -105,14 +105,20 @@ def _is_virtual(_: LookCache, subject: WordSubject) -> Value | Absent:
 
 NET = make_table(
     "net",
-    Word("carrier", ValueType.BOOL, "has link", "carrier", _read_carrier),
-    Word("default_route", ValueType.BOOL, "carries a default route", "/proc/net/route, ipv6_route", _has_default_route),
+    Word("carrier", ValueType.BOOL, "true if it has link", "carrier", _read_carrier),
+    Word(
+        "default_route",
+        ValueType.BOOL,
+        "true if a default route uses it",
+        "/proc/net/route, ipv6_route",
+        _has_default_route,
+    ),
     make_attribute("operstate", ValueType.TEXT, "up, down, dormant, ..."),
     make_attribute("phys_port", ValueType.TEXT, "name of the physical port", "phys_port_name"),
     make_attribute("mac", ValueType.TEXT, "hardware address", "address"),
     Word("link", ValueType.TEXT, "ether, infiniband, ...", "type", _read_link_type),
     Word("speed", ValueType.INT, "Mbit/s; absent without link", "speed", _read_speed),
     Word("altnames", ValueType.TEXT, "its alternative names", "netlink", _list_alternative_names, is_list=True),
-    Word("virtual", ValueType.BOOL, "made by software, no hardware behind it", "the real path", _is_virtual),
-    Relation("ptp", "every", "the PTP clock by which it stamps packets", "ethtool", _find_ptp_clock),
+    Word("virtual", ValueType.BOOL, "true for an interface without hardware", "the real path", _is_virtual),
+    Relation("ptp", "every", "the PTP clock of its packet timestamps", "ethtool", _find_ptp_clock),
 )

@@ -27,7 +27,7 @@ TABLE = make_table(
     Word(
         "below_dev",
         ValueType.TEXT,
-        "its path below /dev, as the source fits it",
+        "its path below /dev, as the source matches it",
         "-",
         lambda _, subject: subject.node.removeprefix("/dev/"),
         is_in_memory=True,

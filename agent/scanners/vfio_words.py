@@ -48,9 +48,11 @@ def _get_address(_: LookCache, subject: WordSubject) -> Value | Absent:
 
 VFIO = make_table(
     "vfio",
-    Word("address", ValueType.PCI, "its address, of a PCI function", "the directory's name", _get_address),
-    Word("group", ValueType.PATH, "its group's node, of a group with an IOMMU", "iommu_group", _find_group_node),
-    Word("noiommu", ValueType.PATH, "its group's node, of one without", "iommu_group", _find_noiommu_node),
-    Word("cdev", ValueType.PATH, "its own node, if that and /dev/iommu are there", "vfio-dev/vfio*", _find_cdev),
+    Word("address", ValueType.PCI, "its address, for a PCI function", "the directory's name", _get_address),
+    Word("group", ValueType.PATH, "node of its group, for a group with an IOMMU", "iommu_group", _find_group_node),
+    Word(
+        "noiommu", ValueType.PATH, "node of its group, for a group without an IOMMU", "iommu_group", _find_noiommu_node
+    ),
+    Word("cdev", ValueType.PATH, "its own node, if it and /dev/iommu exist", "vfio-dev/vfio*", _find_cdev),
     device=False,
 )

@@ -263,7 +263,7 @@ def test_a_name_and_adds_to_exclude_each_other(tmp_path):
 
 # Lines behind `[[resource]]`, so the first is line 2; then: line, column, code, message or a piece of it, hint.
 WRONG = [
-    ("let.a.raed = 'x'", 7, "unknown-key", "a word of one's own has no such key", "nearest: read"),
+    ("let.a.raed = 'x'", 7, "unknown-key", "a derived word has no such key", "nearest: read"),
     ("let.a = { helper = 'x' }", 11, "unknown-key", "", "write probe"),
     ("let.a = { pci_of = ['x', 'y'] }", 11, "unknown-key", "", "write kfd_address"),
     ("join.a.sorce = 'pci'", 8, "unknown-key", "a join has no such key", "nearest: source"),
