@@ -16,8 +16,8 @@ from agent.host.root import Root
 from agent.kubelet.messages import v1beta1
 from device_agent_lab.simulated.events import KubeletEvent
 from device_agent_lab.simulated.kubelet import Kubelet
-from device_agent_lab.simulated.limits import Limits
 from device_agent_lab.simulated.plugin_client import Peer
+from device_agent_lab.simulated.simulated_node import Limits
 from tests.tree import Tree
 
 FOO, BAR = "example.com/foo", "example.com/bar"

@@ -16,7 +16,7 @@ from agent.kubelet.pod_resources import PodResourcesUnavailable
 from agent.status.agent_status import Status
 from agent.tracker import look_thread
 from device_agent_lab.simulated.errors import PodRefused
-from device_agent_lab.simulated.limits import Limits
+from device_agent_lab.simulated.simulated_node import Limits
 from tests.agent.rig import BAR, FOO, entry, phases
 from tests.core.builders import no_kubelet
 

@@ -8,7 +8,7 @@ from agent import wiring
 from agent.allocation import devices_in_use
 from agent.core.grants import held_ids
 from agent.core.lists import build_lists, resource_names
-from device_agent_lab.simulated.limits import Limits
+from device_agent_lab.simulated.simulated_node import Limits
 from tests.agent.rig import BAR, FOO, entry, phases
 
 M1, M2 = "example.com/m1", "example.com/m2"

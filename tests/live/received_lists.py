@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from agent.core.inventory.dirty_set import DirtySet
 from device_agent_lab.simulated.device_table import ReceivedList
-from device_agent_lab.simulated.kubelet_restarts import KubeletRestarts
+from device_agent_lab.simulated.kubelet import Kubelet
 
 HEALTHY, UNHEALTHY = "Healthy", "Unhealthy"
 
@@ -14,18 +14,18 @@ def said(told: ReceivedList | None) -> dict[str, str]:
     return {} if told is None else {device.id: device.health for device in told.devices}
 
 
-def last(kubelet: KubeletRestarts, resource: str) -> dict[str, str]:
+def last(kubelet: Kubelet, resource: str) -> dict[str, str]:
     """The last list of a resource."""
     lists = kubelet.lists.select(resource)
     return said(lists[-1] if lists else None)
 
 
-def story(kubelet: KubeletRestarts, resource: str) -> list[dict[str, str]]:
+def story(kubelet: Kubelet, resource: str) -> list[dict[str, str]]:
     """All lists of a resource."""
     return [said(told) for told in kubelet.lists.select(resource)]
 
 
-def moments(kubelet: KubeletRestarts) -> Iterator[dict[str, dict[str, str]]]:
+def moments(kubelet: Kubelet) -> Iterator[dict[str, dict[str, str]]]:
     """What stood in all lists after each message, in the order in which the kubelet had them; anew in each life."""
     now: dict[str, dict[str, str]] = {}
     for event in kubelet.events:
@@ -36,7 +36,7 @@ def moments(kubelet: KubeletRestarts) -> Iterator[dict[str, dict[str, str]]]:
             yield dict(now)
 
 
-def never_twice(kubelet: KubeletRestarts) -> None:
+def never_twice(kubelet: Kubelet) -> None:
     """No id twice in a list, nor in the lists of two resources at one moment."""
     assert not [told for told in kubelet.lists if told.duplicates]
     for now in moments(kubelet):

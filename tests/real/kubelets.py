@@ -19,7 +19,7 @@ from device_agent_lab.simulated.container_options import ContainerOptions
 from device_agent_lab.simulated.errors import AllocationError, KubeletCrashed, PodRefused
 from device_agent_lab.simulated.events import KubeletEvents
 from device_agent_lab.simulated.kubelet import Kubelet
-from device_agent_lab.simulated.kubelet_process import SOCKET
+from device_agent_lab.simulated.simulated_node import SOCKET
 from tests.real.manager import Manager
 
 Wants = Mapping[str, int]  # resource: number

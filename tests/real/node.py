@@ -4,7 +4,7 @@ from typing import Any
 
 from agent.app import Agent
 from agent.core.inventory.dirty_set import DirtySet
-from device_agent_lab.simulated.limits import Limits
+from device_agent_lab.simulated.simulated_node import Limits
 from tests.agent.rig import FOO, SHORT, Rig
 from tests.real.kubelets import SECONDS, Real, Simulated, minor
 from tests.tree import Tree

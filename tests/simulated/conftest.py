@@ -3,7 +3,7 @@ import os
 
 import pytest
 
-from device_agent_lab.simulated.limits import Limits
+from device_agent_lab.simulated.simulated_node import Limits
 from tests.simulated.tiny_plugin import TinyPlugin
 
 # Nothing here waits for these times to pass, but for what happens after them.

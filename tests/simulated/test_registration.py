@@ -8,7 +8,7 @@ from grpclib.const import Status
 from grpclib.exceptions import StreamTerminatedError
 
 from agent.core.struct import replace
-from device_agent_lab.simulated.resource_name import is_accepted
+from device_agent_lab.simulated.registration import is_accepted
 from tests.simulated.conftest import SHORT
 from tests.simulated.tiny_plugin import TinyPlugin, device
 

@@ -1,7 +1,6 @@
 """The device manager at the start of a container: hints, Allocate, PreStartContainer."""
 
-import random
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import cast
 
 from agent.kubelet.messages import v1beta1
@@ -9,42 +8,38 @@ from device_agent_lab.simulated import hints as numa
 from device_agent_lab.simulated.checkpoint import NO_NODE, CheckpointEntry
 from device_agent_lab.simulated.clients import Client
 from device_agent_lab.simulated.container_options import ContainerOptions, merge_options
-from device_agent_lab.simulated.device_choice import Choice, shuffle
-from device_agent_lab.simulated.device_table import DeviceTable, PluginEndpoint
-from device_agent_lab.simulated.devices_of_pods import PodDevices
+from device_agent_lab.simulated.device_table import DeviceTable, ListedDevice, PluginEndpoint
 from device_agent_lab.simulated.errors import AllocationError, KubeletCrashed, RpcError
-from device_agent_lab.simulated.events import KubeletEvents
-from device_agent_lab.simulated.limits import Limits
 from device_agent_lab.simulated.plugin_client import call_plugin
-from device_agent_lab.simulated.pod import Container, Pod
-from device_agent_lab.simulated.release import Release
+from device_agent_lab.simulated.pod import Container, Pod, PodDevices
+from device_agent_lab.simulated.simulated_node import SimulatedNode
+
+
+def filter_by_affinity(
+    available: Collection[str], devices: Mapping[str, ListedDevice], nodes: frozenset[int] | None
+) -> tuple[set[str], set[str], set[str]]:
+    """Return the devices on the nodes, on other nodes, and without a node (filterByAffinity)."""
+    if nodes is None or not any(device.nodes for device in devices.values()):
+        return set(), set(), set(available)
+    aligned: set[str] = set()
+    unaligned: set[str] = set()
+    homeless: set[str] = set()
+    for device_id in available:
+        device_nodes = devices[device_id].nodes
+        (aligned if nodes & set(device_nodes) else unaligned if device_nodes else homeless).add(device_id)
+    return aligned, unaligned, homeless
 
 
 class Admission:
     """The admission of one kubelet process. It fails with AllocationError or RpcError, or with KubeletCrashed."""
 
     def __init__(
-        self,
-        table: DeviceTable,
-        pod_devices: PodDevices,
-        *,
-        events: KubeletEvents,
-        release: Release,
-        limits: Limits,
-        chance: random.Random,
-        numa_nodes: Collection[int],
-        save: Callable[[], None],
-        is_active: Callable[[str], bool],
+        self, node: SimulatedNode, table: DeviceTable, entries: Iterable[CheckpointEntry], save: Callable[[], None]
     ) -> None:
+        self._node = node
         self._table = table
-        self.pod_devices = pod_devices
-        self._events = events
-        self._release = release
-        self._limits = limits
-        self._chance = chance
-        self._numa_nodes = numa_nodes
+        self.pod_devices = PodDevices(entries)
         self._save = save
-        self._is_active = is_active
         # False after the start of a kubelet until it knows all its pods.
         self.sources_ready = True
 
@@ -54,6 +49,13 @@ class Admission:
     def drop_finished(self) -> None:
         if self.sources_ready and self.pod_devices.drop_finished(self._is_active):
             self._save()
+
+    def _is_active(self, pod: str) -> bool:
+        return pod in self._node.pods and self._node.pods[pod].is_active
+
+    def _shuffle(self, names: Collection[str]) -> list[str]:
+        """Return names in a random order, as Go does. The same seed gives the same order."""
+        return self._node.chance.sample(sorted(names), len(names))
 
     def compute_hints(self, pod: str, container: str, resource: str, count: int) -> list[numa.Hint] | None:
         """Return the hints of GetTopologyHints for one resource. None means any node. An empty list means no node."""
@@ -72,17 +74,17 @@ class Admission:
             reusable = self.pod_devices.reusable.get(pod, {}).get(resource, set())
             if len(set(available) | set(reusable)) < count:
                 return []
-        if not self._release.crashes_on_lost_ids:
+        if not self._node.release.crashes_on_lost_ids:
             available, reusable = ({i for i in ids if i in devices} for ids in (available, reusable))
-        only_used = self._release.hints_from_used_nodes
-        return numa.compute_hints(devices, available, reusable, count, self._numa_nodes, used_nodes_only=only_used)
+        only_used = self._node.release.hints_from_used_nodes
+        return numa.compute_hints(devices, available, reusable, count, self._node.numa_nodes, used_nodes_only=only_used)
 
     async def allocate(self, pod: Pod, container: Container, nodes: frozenset[int] | None) -> ContainerOptions:
         """Run steps 1 to 7 for each resource, in the order of a Go map. `nodes`: the choice of the topology manager."""
         reusable = self.pod_devices.get_reusable(pod.key)
         without = []
         is_clean = False
-        for resource in shuffle(container.limits.keys(), self._chance):
+        for resource in self._shuffle(container.limits.keys()):
             if not self.is_known(resource):
                 without.append(resource)
                 continue
@@ -119,26 +121,13 @@ class Admission:
     ) -> None:
         if not self.needs_devices(pod, container, resource):
             return
-        allocated = self.pod_devices.allocated.setdefault(resource, set())
-
-        async def prefer(offered: frozenset[str], must: frozenset[str], size: int) -> Collection[str]:
-            return await self._prefer(resource, offered, must, size)
-
-        choice = Choice(container.limits[resource], allocated, self._chance)
-        ids = await choice.choose(
-            resource,
-            self._table.healthy[resource],
-            reusable,
-            devices=self._table.devices.get(resource, {}),
-            nodes=nodes,
-            prefer=prefer,
-        )
+        ids = await self._choose(resource, container.limits[resource], reusable, nodes)
         endpoint = self._table.get_endpoint(resource)
         if endpoint is None:
             self.pod_devices.recount()
             raise AllocationError(f"unknown Device Plugin {resource}")
-        order = shuffle(ids, self._chance)
-        self._events.add("allocate", resource, pod=pod.key, container=container.name, ids=order)
+        order = self._shuffle(ids)
+        self._node.events.add("allocate", resource, pod=pod.key, container=container.name, ids=order)
         request = v1beta1.AllocateRequest(container_requests=[v1beta1.ContainerAllocateRequest(devices_ids=order)])
         try:
             answer = await call_plugin(_get_client(endpoint).connected_peer.plugin.allocate(request))
@@ -151,32 +140,76 @@ class Admission:
         by_node = self._group_by_node(resource, order)
         self.pod_devices.put(CheckpointEntry(pod.key, container.name, resource, by_node, answer.container_responses[0]))
         self._save()
-        self._events.add("allocated", resource, pod=pod.key, container=container.name, ids=order)
+        self._node.events.add("allocated", resource, pod=pod.key, container=container.name, ids=order)
+
+    async def _choose(
+        self, resource: str, count: int, reusable: Collection[str], nodes: frozenset[int] | None
+    ) -> set[str]:
+        """Return the devices for a container (devicesToAllocate of dm/manager.go, after the checks).
+
+        Each choice changes `allocated` at once, as in the kubelet.
+        """
+        allocated = self.pod_devices.allocated.setdefault(resource, set())
+        chosen: set[str] = set()
+
+        def take(ids: Collection[str]) -> bool:
+            """Choose from these IDs, in the random order of a Go set. Return whether there are enough."""
+            for device_id in self._shuffle(set(ids) - chosen):
+                if len(chosen) < count:
+                    allocated.add(device_id)
+                    chosen.add(device_id)
+            return len(chosen) >= count
+
+        if reusable and take(reusable):
+            return chosen
+        available = self._table.healthy[resource] - allocated
+        needed = count - len(chosen)
+        if len(available) < needed:
+            raise AllocationError(
+                f"requested number of devices unavailable for {resource}. "
+                f"Requested: {needed}, Available: {len(available)}"
+            )
+        aligned, unaligned, homeless = filter_by_affinity(available, self._table.devices.get(resource, {}), nodes)
+        is_aligned_enough = needed < len(aligned)
+        if not is_aligned_enough and take(aligned):
+            return chosen
+        offered, other_sets = (aligned, [aligned]) if is_aligned_enough else (available, [unaligned, homeless])
+        wish = await self._prefer(resource, offered, frozenset(chosen), count)
+        if any(take(ids) for ids in (offered.intersection(wish), *other_sets)):
+            return chosen
+        raise AllocationError(
+            f"unexpectedly allocated less resources than required. Requested: {count}, Got: {len(chosen)}"
+        )
 
     def _group_by_node(self, resource: str, ids: Collection[str]) -> dict[int, tuple[str, ...]]:
         ids_by_node: dict[int, list[str]] = {}
         devices = self._table.devices.get(resource, {})
         for device_id in ids:
-            if device_id not in devices and self._release.crashes_on_lost_ids:
+            if device_id not in devices and self._node.release.crashes_on_lost_ids:
                 raise KubeletCrashed(f"nil dereference after Allocate: {device_id} of {resource} is no longer listed")
             nodes = devices[device_id].nodes if device_id in devices else ()
             for node in nodes or (NO_NODE,):
                 ids_by_node.setdefault(node, []).append(device_id)
         return {node: tuple(ids) for node, ids in ids_by_node.items()}
 
-    async def _prefer(self, resource: str, offered: frozenset[str], must: frozenset[str], size: int) -> Collection[str]:
-        """Return the preference of the plugin, or nothing if its options offer none."""
+    def _get_endpoint(self, resource: str) -> PluginEndpoint:
         endpoint = self._table.get_endpoint(resource)
         if endpoint is None:
             raise AllocationError(f"endpoint not found in cache for a registered resource: {resource}")
+        return endpoint
+
+    async def _prefer(self, resource: str, available: set[str], must: frozenset[str], size: int) -> Collection[str]:
+        """Return the preference of the plugin, or nothing if its options offer none."""
+        offered = available | must
+        endpoint = self._get_endpoint(resource)
         if endpoint.options is None or not endpoint.options.get_preferred_allocation_available:
             return ()
         wish = v1beta1.ContainerPreferredAllocationRequest(
-            available_deviceIDs=shuffle(offered, self._chance),
-            must_include_deviceIDs=shuffle(must, self._chance),
+            available_deviceIDs=self._shuffle(offered),
+            must_include_deviceIDs=self._shuffle(must),
             allocation_size=size,
         )
-        self._events.add("preferred", resource, available=sorted(offered), must=sorted(must), size=size)
+        self._node.events.add("preferred", resource, available=sorted(offered), must=sorted(must), size=size)
         request = v1beta1.PreferredAllocationRequest(container_requests=[wish])
         try:
             answer = await call_plugin(_get_client(endpoint).connected_peer.plugin.get_preferred_allocation(request))
@@ -187,12 +220,10 @@ class Admission:
 
     async def pre_start(self, pod: str, container: Container) -> None:
         """Call PreStartContainer before a start of a container, if the options require that."""
-        for resource in shuffle(container.limits.keys(), self._chance):
+        for resource in self._shuffle(container.limits.keys()):
             if not self.is_known(resource) or container.limits[resource] == 0:
                 continue
-            endpoint = self._table.get_endpoint(resource)
-            if endpoint is None:
-                raise AllocationError(f"endpoint not found in cache for a registered resource: {resource}")
+            endpoint = self._get_endpoint(resource)
             if endpoint.options is None or not endpoint.options.pre_start_required:
                 continue
             ids = self.pod_devices.get_ids(pod, container.name, resource)
@@ -201,11 +232,11 @@ class Admission:
                     f"no devices found allocated in local cache for pod {pod}, container {container.name}, "
                     f"resource {resource}"
                 )
-            self._events.add("pre_start", resource, pod=pod, container=container.name, ids=sorted(ids))
-            request = v1beta1.PreStartContainerRequest(devices_ids=shuffle(ids, self._chance))
+            self._node.events.add("pre_start", resource, pod=pod, container=container.name, ids=sorted(ids))
+            request = v1beta1.PreStartContainerRequest(devices_ids=self._shuffle(ids))
             try:
                 call = _get_client(endpoint).connected_peer.plugin.pre_start_container
-                await call_plugin(call(request, timeout=self._limits.pre_start))
+                await call_plugin(call(request, timeout=self._node.limits.pre_start))
             except RpcError as error:
                 raise AllocationError(f"device plugin PreStartContainer rpc failed with err: {error}") from None
 
@@ -221,7 +252,7 @@ class Admission:
     def build_options(self, pod: str, container: str, without: tuple[str, ...] = ()) -> ContainerOptions:
         """Return the recorded answers, merged. The order of the resources is random."""
         by_resource = {entry.resource: entry for entry in self.pod_devices.find_entries(pod, container)}
-        order = shuffle(by_resource.keys(), self._chance)
+        order = self._shuffle(by_resource.keys())
         return merge_options((by_resource[resource].answer for resource in order), without)
 
 

@@ -8,10 +8,8 @@ from typing import Any, TypeVar
 from agent.kubelet.messages import v1beta1
 from device_agent_lab.simulated.device_table import DeviceTable, ListedDevice, ReceivedList
 from device_agent_lab.simulated.errors import RpcError
-from device_agent_lab.simulated.events import KubeletEvents
-from device_agent_lab.simulated.limits import Limits
 from device_agent_lab.simulated.plugin_client import Peer, call_plugin
-from device_agent_lab.simulated.release import Release
+from device_agent_lab.simulated.simulated_node import SimulatedNode
 
 T = TypeVar("T")
 
@@ -88,46 +86,24 @@ class Client:
             self.peer.drop()
 
 
-class ReceivedLists(list[ReceivedList]):
-    """All received lists, over all restarts of the kubelet."""
-
-    def select(self, resource: str) -> list[ReceivedList]:
-        return [message for message in self if message.resource == resource]
-
-    def repeated(self, resource: str | None = None) -> int:
-        """Return the number of lists without a change. A good plugin sends none."""
-        return sum(message.repeated for message in self if resource in (None, message.resource))
-
-
 class Clients:
     """The table of the handlers and the streams of one kubelet process. Connections live as long as in the real
     kubelet.
     """
 
     def __init__(
-        self,
-        table: DeviceTable,
-        *,
-        lists: ReceivedLists,
-        receive: Callable[[ReceivedList], None],
-        events: KubeletEvents,
-        release: Release,
-        limits: Limits,
-        tasks: asyncio.TaskGroup,
+        self, node: SimulatedNode, table: DeviceTable, save: Callable[[], None], tasks: asyncio.TaskGroup
     ) -> None:
+        self._node = node
         self._table = table
-        self._lists = lists
-        self._receive = receive
-        self._events = events
-        self._release = release
-        self._limits = limits
+        self._save = save
         self._tasks = tasks
         self._clients_by_key: dict[tuple[str, str], Client] = {}
         # Including clients that are in no table: the real kubelet leaks these (#124716).
         self.open: list[Client] = []
 
     def _make_key(self, resource: str, socket: str) -> tuple[str, str]:
-        return (resource, socket if self._release.keyed_by_path else "")
+        return (resource, socket if self._node.release.keyed_by_path else "")
 
     def find_streaming(self, resource: str) -> list[Client]:
         """Return the clients of a resource with an open stream, the oldest first."""
@@ -151,7 +127,7 @@ class Clients:
             client.peer = await self._dial(socket)
             self.open.append(client)
             if (
-                self._release.keyed_by_path
+                self._node.release.keyed_by_path
                 and not allow_duplicate
                 and socket in self._table.find_live_sockets(resource)
             ):
@@ -171,9 +147,9 @@ class Clients:
             return await Peer.dial(
                 socket,
                 authority="localhost",
-                user_agent=self._release.user_agent,
-                limit=self._limits.dial,
-                backoff=self._limits.dial_backoff,
+                user_agent=self._node.release.user_agent,
+                limit=self._node.limits.dial,
+                backoff=self._node.limits.dial_backoff,
             )
         except RpcError as error:
             raise RegistrationError(f"failed to dial device plugin: {error.text}") from None
@@ -186,9 +162,9 @@ class Clients:
             )
         except RpcError as error:
             raise RegistrationError(f"failed to get device plugin options: {error}") from None
-        join = self._table.add_endpoint if self._release.keyed_by_path else self._table.set_endpoint
+        join = self._table.add_endpoint if self._node.release.keyed_by_path else self._table.set_endpoint
         join(client.resource, client, options)
-        self._events.add(
+        self._node.events.add(
             "registered",
             client.resource,
             socket=client.socket,
@@ -204,28 +180,39 @@ class Clients:
             code, text = error.code, error.text
         # By name again: until 1.36 the end of an older stream finds, and closes, the newer client (#121994).
         current = self._clients_by_key.get(key)
-        self._events.add("stream_ended", client.resource, socket=client.socket, code=code, text=text)
+        self._node.events.add("stream_ended", client.resource, socket=client.socket, code=code, text=text)
         if current is not None:
             await self.disconnect(key, current)
 
     def _receive_list(self, client: Client, message: v1beta1.ListAndWatchResponse, size: int) -> None:
         devices = tuple(ListedDevice.from_message(device) for device in message.devices)
         repeated = client.last is not None and set(client.last.devices) == set(devices)
-        number = len(self._lists)
+        number = len(self._node.lists)
         received = ReceivedList(number, time.monotonic(), client.resource, client.socket, devices, size, repeated)
         client.last = received
-        self._lists.append(received)
-        self._receive(received)
+        self._node.lists.append(received)
+        self._table.replace_devices(client.resource, devices)
+        self._save()
+        self._node.events.add(
+            "list",
+            client.resource,
+            list=number,
+            healthy=len(received.healthy),
+            unhealthy=len(received.ids - received.healthy),
+            size=size,
+            repeated=repeated,
+            duplicates=sorted(received.duplicates),
+        )
 
     async def disconnect(self, key: tuple[str, str], client: Client) -> None:
         self._clients_by_key.pop(key, None)
         if client in self.open:
             self.open.remove(client)
-        if self._release.keyed_by_path:
+        if self._node.release.keyed_by_path:
             self._table.remove_endpoint(client.resource, client)
         else:
             self._table.stop_endpoint(client.resource)
-        self._events.add("disconnected", client.resource, socket=client.socket)
+        self._node.events.add("disconnected", client.resource, socket=client.socket)
         client.cancel_stream()
         await client.close()
 

@@ -52,6 +52,17 @@ class ReceivedList(Struct):
         return frozenset(d.id for d in self.devices if d.id in previous_ids or previous_ids.add(d.id))  # type: ignore[func-returns-value]
 
 
+class ReceivedLists(list[ReceivedList]):
+    """All received lists, over all restarts of the kubelet."""
+
+    def select(self, resource: str) -> list[ReceivedList]:
+        return [message for message in self if message.resource == resource]
+
+    def repeated(self, resource: str | None = None) -> int:
+        """Return the number of lists without a change. A good plugin sends none."""
+        return sum(message.repeated for message in self if resource in (None, message.resource))
+
+
 class PluginConnection(Protocol):
     """The part of a client that the table needs."""
 

@@ -1,7 +1,7 @@
 """The PodResources service: the devices of each pod, for clients on the node."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 
 from grpclib import GRPCError
 from grpclib.const import Status
@@ -10,8 +10,8 @@ from agent.kubelet.messages import v1
 from device_agent_lab.simulated.admission import Admission
 from device_agent_lab.simulated.checkpoint import NO_NODE, CheckpointEntry
 from device_agent_lab.simulated.device_table import DeviceTable
-from device_agent_lab.simulated.limits import Limits
 from device_agent_lab.simulated.pod import Pod
+from device_agent_lab.simulated.simulated_node import SimulatedNode
 
 
 class TokenBucket:
@@ -47,15 +47,12 @@ def _build_entry(resource: str, device_id: str, node: int | None) -> v1.Containe
 
 
 class PodResources(v1.PodResourcesListerBase):
-    def __init__(
-        self, pods: Mapping[str, Pod], admission: Admission, table: DeviceTable, limits: Limits, *, active_only: bool
-    ) -> None:
-        self._pods = pods
+    def __init__(self, node: SimulatedNode, admission: Admission, table: DeviceTable) -> None:
+        self._node = node
         self._admission = admission
         self._table = table
-        self._active_only = active_only
         clock = asyncio.get_running_loop().time
-        self._bucket = TokenBucket(limits.pod_resources_rate, limits.pod_resources_burst, clock)
+        self._bucket = TokenBucket(node.limits.pod_resources_rate, node.limits.pod_resources_burst, clock)
 
     def _build_pod(self, pod: Pod) -> v1.PodResources:
         # An ordinary init container has ended before any request.
@@ -71,7 +68,9 @@ class PodResources(v1.PodResourcesListerBase):
     async def list(self, message: v1.ListPodResourcesRequest) -> v1.ListPodResourcesResponse:  # noqa: ARG002
         self._bucket.take()
         self._admission.drop_finished()
-        listed = [pod for pod in self._pods.values() if pod.is_active or not self._active_only]
+        listed = [
+            pod for pod in self._node.pods.values() if pod.is_active or not self._node.release.lists_active_pods_only
+        ]
         return v1.ListPodResourcesResponse(pod_resources=[self._build_pod(pod) for pod in listed])
 
     async def get_allocatable_resources(
@@ -90,7 +89,7 @@ class PodResources(v1.PodResourcesListerBase):
 
     async def get(self, message: v1.GetPodResourcesRequest) -> v1.GetPodResourcesResponse:
         self._bucket.take()
-        for pod in self._pods.values():
+        for pod in self._node.pods.values():
             if (pod.name, pod.namespace) == (message.pod_name, message.pod_namespace):
                 return v1.GetPodResourcesResponse(pod_resources=self._build_pod(pod))
         text = f"pod {message.pod_name} in namespace {message.pod_namespace} not found"

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 from typing import TYPE_CHECKING, Any
 
 from grpclib import GRPCError
@@ -9,15 +10,30 @@ from grpclib.const import Cardinality, Handler, Status
 
 from agent.kubelet.messages import v1beta1
 from device_agent_lab.simulated.clients import Clients, RegistrationError, start_task
-from device_agent_lab.simulated.events import KubeletEvents
-from device_agent_lab.simulated.fault_injection import Fault, InjectedFaults
-from device_agent_lab.simulated.release import Release
-from device_agent_lab.simulated.resource_name import is_accepted
+from device_agent_lab.simulated.fault_injection import Fault
+from device_agent_lab.simulated.simulated_node import SimulatedNode
 
 if TYPE_CHECKING:
     from grpclib.server import Stream
 
 VERSION = "v1beta1"
+
+_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_PREFIX = re.compile(rf"{_LABEL}(\.{_LABEL})*")
+_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
+
+
+def is_accepted(resource: str) -> bool:
+    """Return whether v1helper.IsExtendedResourceName accepts the name: `requests.` + name is a qualified name."""
+    if "/" not in resource or "kubernetes.io/" in resource or resource.startswith("requests."):
+        return False
+    prefix, _, name = f"requests.{resource}".partition("/")
+    return (
+        len(prefix) <= 253
+        and _PREFIX.fullmatch(prefix) is not None
+        and 1 <= len(name) <= 63
+        and _NAME.fullmatch(name) is not None
+    )
 
 
 def find_refusal(request: v1beta1.RegisterRequest) -> str | None:
@@ -39,21 +55,9 @@ def join_path(directory: str, endpoint: str) -> str:
 class Registration:
     """The service. It dials the plugin and reads its options, then answers. Every failure is UNKNOWN with a text."""
 
-    def __init__(
-        self,
-        directory: str,
-        clients: Clients,
-        faults: InjectedFaults,
-        *,
-        events: KubeletEvents,
-        release: Release,
-        tasks: asyncio.TaskGroup,
-    ) -> None:
-        self._directory = directory
+    def __init__(self, node: SimulatedNode, clients: Clients, tasks: asyncio.TaskGroup) -> None:
+        self._node = node
         self._clients = clients
-        self._faults = faults
-        self._events = events
-        self._release = release
         self._tasks = tasks
 
     def __mapping__(self) -> dict[str, Handler]:
@@ -67,8 +71,8 @@ class Registration:
         request = await stream.recv_message()
         if request is None:
             return
-        resource, fault = request.resource_name, self._faults.take_fault(request.resource_name)
-        self._events.add(
+        resource, fault = request.resource_name, self._node.faults.take_fault(request.resource_name)
+        self._node.events.add(
             "register",
             resource,
             endpoint=request.endpoint,
@@ -83,16 +87,16 @@ class Registration:
             if (text := find_refusal(request)) is not None:
                 raise RegistrationError(text)
             await self._pause(fault, "dial_late")
-            await self._connect(resource, join_path(self._directory, request.endpoint), stream)
+            await self._connect(resource, join_path(self._node.directory, request.endpoint), stream)
         except RegistrationError as error:
-            self._events.add("register_refused", resource, text=str(error))
+            self._node.events.add("register_refused", resource, text=str(error))
             raise GRPCError(Status.UNKNOWN, str(error)) from None
         await self._pause(fault, "answer_late")
         if fault is not None and fault.kind == "lose_answer":
             drop_connection(stream)
             return
         await stream.send_message(v1beta1.Empty())
-        self._events.add("register_answered", resource)
+        self._node.events.add("register_answered", resource)
 
     async def _raise_fault(self, fault: Fault | None, stream: Any) -> None:  # noqa: ANN401
         await self._pause(fault, "hang")
@@ -108,7 +112,7 @@ class Registration:
             await asyncio.sleep(fault.seconds)
 
     async def _connect(self, resource: str, socket: str, stream: Any) -> None:  # noqa: ANN401
-        if self._release.dials_under_register:
+        if self._node.release.dials_under_register:
             remaining = None if stream.deadline is None else stream.deadline.time_remaining()
             deadline = None if remaining is None else asyncio.get_running_loop().time() + remaining
             await self._clients.connect(resource, socket, deadline=deadline)
