@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from agent.core.entry.kernel_log import KernelLogHistory, LogKey, LogRecord
 from agent.core.entry.resource_spec import ResourceSpec
 from agent.core.health.check_states import CheckStates, DeviceCheckStates, DeviceRef
-from agent.core.health.drain_overlay import DrainOverlay, DrainSet, apply_drains
+from agent.core.health.drain_overlay import DrainOverlay, DrainSet
 from agent.core.health.evaluation import Evaluation, evaluate
 from agent.core.health.saved_checks import SavedChecks, SavedChecksBuilder, restore_check_states
 from agent.core.inventory.candidate import Candidate
@@ -52,6 +52,7 @@ class CheckEvaluator:
     Attributes:
         log_history: the history of the kernel log.
         result_counts: the number of check results, by name and result.
+        candidates: the candidates of the last evaluation, with failures and drains as unhealthy reasons.
     """
 
     def __init__(self, saved_checks: SavedChecks, look_distance_s: float, drains: DrainSet) -> None:
@@ -63,8 +64,9 @@ class CheckEvaluator:
         self._look_distance_s = look_distance_s
         self._specs: Sequence[ResourceSpec] = ()
         self.result_counts: Counter[tuple[str, str]] = Counter()
-        self._overlay = DrainOverlay()
+        self._drain_overlay = DrainOverlay()
         self.drains = drains
+        self.candidates: ResourceCandidates = {}
 
     @property
     def check_states(self) -> CheckStates:
@@ -99,11 +101,6 @@ class CheckEvaluator:
         """Monotonic seconds of the next look that a check needs; None if no check needs one."""
         return self._evaluation.check_states.next_at
 
-    @property
-    def candidates(self) -> ResourceCandidates:
-        """The candidates of the last evaluation, with failures and drains as unhealthy reasons."""
-        return self._overlay.candidates
-
     def evaluate_checks(self, inventory: Inventory, specs: Sequence[ResourceSpec], current_time: float) -> None:
         """Evaluate the checks of an inventory. The same inventory again is not a new look."""
         entries = [
@@ -130,7 +127,7 @@ class CheckEvaluator:
             self.result_counts = Counter(
                 {key: count for key, count in self.result_counts.items() if key[0] in check_names}
             )
-        self._overlay = apply_drains(self._overlay, self._evaluation.candidates, self.drains)
+        self.candidates = self._drain_overlay.update(self._evaluation.candidates, self.drains)
 
     def has_undecided_check(self, candidates: Iterable[Candidate]) -> bool:
         """Return whether an equal result of one of these candidates still counts."""

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.health.drain_overlay import Drain, DrainOverlay, DrainSet, apply_drains
+from agent.core.health.drain_overlay import Drain, DrainOverlay, DrainSet
 from agent.core.inventory.device import Health
 from agent.core.lists.build_lists import build_lists
 from agent.core.reason import Reason, ReasonCause
@@ -19,27 +19,29 @@ SEEN = {OF: {one.device.key: one for one in (ONE, TWO, BROKEN)}}
 
 
 def faults(made):
-    return {one.ids[0]: str(one.unhealthy_reason) for found in made.candidates.values() for one in found.values()}
+    return {one.ids[0]: str(one.unhealthy_reason) for found in made.values() for one in found.values()}
 
 
 def test_a_place_is_drained_whatever_else_is_the_matter_and_nothing_else_is_copied():
-    made = apply_drains(DrainOverlay(), SEEN, DrainSet({"one": RMA, "broken": Drain("", 2.0)}))
+    made = DrainOverlay().update(SEEN, DrainSet({"one": RMA, "broken": Drain("", 2.0)}))
     assert faults(made) == {"one": "drained: RMA 2231", "two": "", "broken": "drained"}
-    assert made.candidates[OF]["key two"] is TWO
+    assert made[OF]["key two"] is TWO
 
 
 def test_a_resource_is_drained_with_all_that_comes_to_it():
-    made = apply_drains(DrainOverlay(), SEEN, DrainSet(resources={A: RMA}))
+    overlay, drains = DrainOverlay(), DrainSet(resources={A: RMA})
+    made = overlay.update(SEEN, drains)
     assert set(faults(made).values()) == {"drained: RMA 2231"}
     new = candidate(host("new"), "new")
-    made = apply_drains(made, {OF: {**SEEN[OF], "key new": new}}, made.drains)
-    assert faults(made)["new"] == "drained: RMA 2231"
-    other = apply_drains(DrainOverlay(), SEEN, DrainSet(resources={B: RMA}))
-    assert other.candidates[OF] is SEEN[OF]
+    later = overlay.update({OF: {**SEEN[OF], "key new": new}}, drains)
+    assert faults(later)["new"] == "drained: RMA 2231"
+    assert all(later[OF][key] is one for key, one in made[OF].items())
+    other = DrainOverlay().update(SEEN, DrainSet(resources={B: RMA}))
+    assert all(other[OF][key] is one for key, one in SEEN[OF].items())
 
 
 def test_nothing_drained_is_the_very_same():
-    assert apply_drains(DrainOverlay(), SEEN, DrainSet()).candidates is SEEN
+    assert DrainOverlay().update(SEEN, DrainSet()) is SEEN
 
 
 def test_giving_back_a_resource_leaves_what_was_drained_by_itself():
@@ -53,16 +55,17 @@ def test_giving_back_a_resource_leaves_what_was_drained_by_itself():
 def test_it_is_unhealthy_and_nothing_else_of_it_changes():
     look, entry = look_at(ONE, TWO), spec()
     told = build_lists(look, (entry,), frozenset(), {}, 0.0)
-    made = apply_drains(DrainOverlay(), look.get_resource_candidates(), DrainSet({"one": RMA}))
+    overlay = DrainOverlay()
+    made = overlay.update(look.get_resource_candidates(), DrainSet({"one": RMA}))
     after = build_lists(
-        look, (entry,), frozenset(), told.lists, 1.0, candidates=made.candidates, unchanged_lists=told.unchanged_lists
+        look, (entry,), frozenset(), told.lists, 1.0, candidates=made, unchanged_lists=told.unchanged_lists
     )
     one, two = after.lists[A].devices
     assert (one.health, one.reason) == (Health.UNHEALTHY, Reason(ReasonCause.DRAIN, "RMA 2231"))
     assert two is told.lists[A].devices[1]
-    back = apply_drains(made, look.get_resource_candidates(), DrainSet())
+    back = overlay.update(look.get_resource_candidates(), DrainSet())
     again = build_lists(
-        look, (entry,), frozenset(), after.lists, 2.0, candidates=back.candidates, unchanged_lists=after.unchanged_lists
+        look, (entry,), frozenset(), after.lists, 2.0, candidates=back, unchanged_lists=after.unchanged_lists
     )
     assert again.lists[A] == told.lists[A]
 
@@ -77,13 +80,13 @@ STEPS = st.lists(
 def test_step_by_step_is_the_same_as_all_at_once(steps):
     """And what did not change from one step to the next is the same object."""
     known = {name: candidate(host(name), name) for name in NAMES}
-    made, seen = DrainOverlay(), {}
+    overlay, seen, how, made = DrainOverlay(), {}, DrainSet(), {}
     for drained, whole, there in steps:
         found = {f"key {name}": known[name] for name in sorted(there)}
         seen = {OF: found} if seen.get(OF) != found else seen
-        how = DrainSet(dict.fromkeys(sorted(drained), RMA), {A: RMA} if whole else {})
-        how = made.drains if made.drains == how else how
-        before, made = made, apply_drains(made, seen, how)
-        assert made.candidates == apply_drains(DrainOverlay(), seen, how).candidates
-        if before.original_candidates is seen and before.drains is how:
-            assert made is before
+        now = DrainSet(dict.fromkeys(sorted(drained), RMA), {A: RMA} if whole else {})
+        is_same, how = now == how, how if now == how else now
+        before, made = made.get(OF, {}), overlay.update(seen, how)
+        assert made == DrainOverlay().update(seen, how)
+        if is_same:
+            assert all(made[OF][key] is one for key, one in before.items() if key in made[OF])

@@ -12,7 +12,7 @@ from agent.core.entry.clause_check import ClauseCheck
 from agent.core.entry.kernel_log import KernelLogHistory, Log, LogRecord
 from agent.core.entry.kernel_log_check import KernelLogCheck
 from agent.core.grants.held_ids import Holder
-from agent.core.health.drain_overlay import Drain, DrainOverlay, DrainSet, apply_drains
+from agent.core.health.drain_overlay import Drain, DrainOverlay, DrainSet
 from agent.core.health.evaluation import Evaluation, evaluate
 from agent.core.inventory.device import DeviceList, Health
 from agent.core.lists.build_lists import build_lists
@@ -49,7 +49,7 @@ def moment(*candidates, specs=None, held=(), previous=None, drained=None, now=NO
         Evaluation(), seen.get_resource_candidates(), names, 5.0, 0.05, log_history=journal or KernelLogHistory()
     )
     how = drained or DrainSet()
-    offers = apply_drains(DrainOverlay(), concluded.candidates, how).candidates
+    offers = DrainOverlay().update(concluded.candidates, how)
     assembly = build_lists(seen, entries, frozenset(held), previous or {}, now, candidates=offers)
     fields = {
         "node": "n",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
+from agent.core.changes import Stage
 from agent.core.inventory.candidate import Candidate
 from agent.core.lists.resource_names import ResourceCandidates
 from agent.core.reason import Reason, ReasonCause
@@ -63,53 +64,29 @@ class DrainSet(Struct):
         return replace(self, resources={name: drain for name, drain in self.resources.items() if name != resource})
 
 
-class DrainOverlay(Struct):
-    """Candidates with the drains as unhealthy reasons.
-
-    original_candidates, drains: the inputs. candidates: the result.
-    """
-
-    original_candidates: ResourceCandidates = field(default_factory=dict)
-    drains: DrainSet = field(default_factory=DrainSet)
-    candidates: ResourceCandidates = field(default_factory=dict)
-
-
-def apply_drains(previous: DrainOverlay, candidates: ResourceCandidates, drains: DrainSet) -> DrainOverlay:
-    """Return the candidates with the drains as unhealthy reasons. An unchanged candidate is the same object.
+class DrainOverlay:
+    """The candidates with the drains as unhealthy reasons. An unchanged candidate is the same object.
 
     The drain replaces the reason of a failing check: the drain keeps pods away even after the check recovers.
     """
-    if candidates is previous.original_candidates and drains is previous.drains:
-        return previous
-    if not drains:
-        return DrainOverlay(candidates, drains, candidates)
-    is_same = drains is previous.drains
-    drained_candidates = {
-        resource_key: previous.candidates[resource_key]
-        if is_same and previous.original_candidates.get(resource_key) is by_key
-        else _drain_resource(previous, resource_key, by_key, drains, is_same=is_same)
-        for resource_key, by_key in candidates.items()
-    }
-    return DrainOverlay(candidates, drains, drained_candidates)
+
+    def __init__(self) -> None:
+        self._stages: dict[tuple[str, str], Stage[str, Candidate, Candidate]] = {}
+
+    def update(self, candidates: ResourceCandidates, drains: DrainSet) -> ResourceCandidates:
+        """Return the candidates with these drains."""
+        if not drains:
+            self._stages = {}
+            return candidates
+        self._stages = {
+            resource_key: self._stages.get(resource_key) or Stage(_drain_candidate) for resource_key in candidates
+        }
+        return {
+            resource_key: self._stages[resource_key].update(by_key, resource_key[0], drains)
+            for resource_key, by_key in candidates.items()
+        }
 
 
-def _drain_resource(
-    previous: DrainOverlay,
-    resource_key: tuple[str, str],
-    candidates: Mapping[str, Candidate],
-    drains: DrainSet,
-    *,
-    is_same: bool,
-) -> Mapping[str, Candidate]:
-    previous_originals, previous_candidates = (
-        previous.original_candidates.get(resource_key, {}),
-        previous.candidates.get(resource_key, {}),
-    )
-    current: dict[str, Candidate] = {}
-    for key, candidate in candidates.items():
-        if is_same and previous_originals.get(key) is candidate:
-            current[key] = previous_candidates[key]
-        else:
-            drain = drains.find_drain(resource_key[0], candidate.locations)
-            current[key] = replace(candidate, unhealthy_reason=drain.unhealthy_reason) if drain else candidate
-    return candidates if all(current[key] is candidate for key, candidate in candidates.items()) else current
+def _drain_candidate(_: str, candidate: Candidate, resource: str, drains: DrainSet) -> Candidate:
+    drain = drains.find_drain(resource, candidate.locations)
+    return replace(candidate, unhealthy_reason=drain.unhealthy_reason) if drain else candidate

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from operator import is_
 from typing import TypeAlias
 
+from agent.core.changes import find_changes
 from agent.core.entry.check import StepContext
 from agent.core.entry.kernel_log import KernelLogHistory, LogKey
 from agent.core.health.check_states import CheckStates, DeviceRef
@@ -74,70 +74,49 @@ def evaluate(
         log_history: the history of the kernel log.
         changed_log_keys: the keys with new lines; None: any key can have changed.
     """
-    changed = {
-        resource_key: None
-        for resource_key in {**previous.original_candidates, **candidates}
-        if previous.original_candidates.get(resource_key) is not candidates.get(resource_key)
+    changes = {
+        resource_key: find_changes(old or {}, new or {})
+        for resource_key, (old, new) in find_changes(previous.original_candidates, candidates).items()
     }
     log_keys = previous.subscribers if changed_log_keys is None else changed_log_keys
     pending = {item: None for results in log_keys for item in previous.subscribers.get(results, ())}
-    if not changed and not pending:
+    if not changes and not pending:
         if not previous.check_states.healthy_refs:
             return previous
         return replace(
             previous, check_states=replace(previous.check_states, healthy_refs=frozenset())
         )  # nobody was there at the start
-    removed: list[Candidate] = []
-    added: list[Candidate] = []
-    for resource_key in changed:
-        previous_candidates, current_candidates = (
-            previous.original_candidates.get(resource_key, {}),
-            candidates.get(resource_key, {}),
-        )
-        removed += (
-            candidate for key, candidate in previous_candidates.items() if current_candidates.get(key) is not candidate
-        )
-        added += (
-            candidate for key, candidate in current_candidates.items() if previous_candidates.get(key) is not candidate
-        )
+    pairs = [pair for by_key in changes.values() for pair in by_key.values()]
+    removed = [old for old, _ in pairs if old is not None]
+    added = [new for _, new in pairs if new is not None]
     subscribers = _update_subscribers(previous.subscribers, removed, added)
     context = StepContext(current_time, look_distance_s, log_history)
     evaluation_step = EvaluationStep(previous.check_states, removed, added, context)
     evaluation_step.remove_absent_devices(subscribers)
-    results = {id(candidate): evaluation_step.evaluate_candidate(candidate) for candidate in added}
-    # In which resources something fails, or did: of the others the candidates are as they were seen.
-    failing_resources = {
-        resource_key
-        for resource_key, current_candidates in previous.candidates.items()
-        if current_candidates is not previous.original_candidates.get(resource_key)
+    results = {
+        resource_key: {
+            key: evaluation_step.evaluate_candidate(new) for key, (_, new) in by_key.items() if new is not None
+        }
+        for resource_key, by_key in changes.items()
     }
-    failing_resources.update((item.resource, item.written_name) for item in added if results[id(item)] is not item)
     while pending := pending | {
         item: None for device_ref in evaluation_step.take_changed_refs() for item in subscribers.get(device_ref, ())
     }:
         for resource_key, key in pending:
             candidate = candidates.get(resource_key, {}).get(key)
-            if candidate is not None and id(candidate) not in results:
-                results[id(candidate)] = evaluation_step.evaluate_candidate(candidate, is_look=False)
-                changed[resource_key] = None
-                failing_resources.add(resource_key)
+            if candidate is not None and key not in results.setdefault(resource_key, {}):
+                results[resource_key][key] = evaluation_step.evaluate_candidate(candidate, is_look=False)
         pending = {}  # and then those of whose partners the health turned here, who were not looked at
-    evaluated = {resource_key: previous.candidates[resource_key] for resource_key in candidates.keys() - changed}
-    for resource_key in changed:
-        current_candidates, previous_results = (
-            candidates.get(resource_key, {}),
-            previous.candidates.get(resource_key, {}),
+    evaluated = {
+        resource_key: _replace_failing(
+            by_key,
+            results[resource_key],
+            find_changes(previous.original_candidates.get(resource_key, {}), previous.candidates.get(resource_key, {})),
         )
-        if resource_key not in failing_resources:
-            evaluated |= {resource_key: current_candidates} if current_candidates else {}
-            continue
-        current_results = {
-            key: results.get(id(candidate)) or previous_results[key] for key, candidate in current_candidates.items()
-        }
-        is_unchanged = all(map(is_, current_results.values(), current_candidates.values()))
-        evaluated |= (
-            {resource_key: current_candidates if is_unchanged else current_results} if current_candidates else {}
-        )
+        if resource_key in results
+        else previous.candidates[resource_key]
+        for resource_key, by_key in candidates.items()
+    }
     return Evaluation(
         evaluation_step.build_check_states(frozenset(entries)),
         {**candidates},
@@ -147,26 +126,31 @@ def evaluate(
     )
 
 
+def _replace_failing(
+    candidates: Mapping[str, Candidate],
+    results: Mapping[str, Candidate],
+    previous_failures: Mapping[str, tuple[Candidate | None, Candidate | None]],
+) -> Mapping[str, Candidate]:
+    """Return the candidates of one resource, with the results of those that fail. Without failures, `candidates`."""
+    failures = {key: failing for key, (_, failing) in previous_failures.items() if failing is not None} | results
+    failures = {key: failing for key, failing in failures.items() if candidates.get(key, failing) is not failing}
+    return {**candidates, **failures} if failures else candidates
+
+
 def _update_subscribers(
     previous: Mapping[LogKey | DeviceRef, frozenset[_CandidateKey]],
     removed: Iterable[Candidate],
     added: Iterable[Candidate],
 ) -> Mapping[LogKey | DeviceRef, frozenset[_CandidateKey]]:
     """Return the subscribers without the removed and with the added candidates."""
-    changes = [
-        (item, subscription, added is candidates)
-        for candidates in (removed, added)
-        for item in candidates
-        for subscription in _list_subscriptions(item)
-    ]
-    if not changes:
-        return previous
     current = {**previous}
-    for candidate, subscription, is_added in changes:
-        item = {((candidate.resource, candidate.written_name), candidate.device.key)}
-        previous_keys = current.pop(subscription, frozenset())
-        if current_keys := previous_keys | item if is_added else previous_keys - item:
-            current[subscription] = current_keys
+    for candidates in (removed, added):
+        for candidate in candidates:
+            item = {((candidate.resource, candidate.written_name), candidate.device.key)}
+            for subscription in _list_subscriptions(candidate):
+                keys = current.pop(subscription, frozenset())
+                if keys := keys | item if candidates is added else keys - item:
+                    current[subscription] = keys
     return current
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
+from agent.core.changes import find_changes
 from agent.core.entry.check_state import HEALTHY, CheckState
 from agent.core.health.check_states import CheckMap, CheckStates, DeviceCheckStates, DeviceRef, FailureMap
 from agent.core.struct import Struct, field, replace
@@ -41,7 +42,9 @@ class SavedChecksBuilder:
     def update(self, check_states: CheckStates) -> SavedChecks:
         """Return the saved checks of these check states."""
         changed_locations: dict[DeviceRef, None] = {}
-        for device_ref, previous, current in _find_changes(self._present_devices, check_states.present_devices):
+        for device_ref, (previous, current) in find_changes(
+            self._present_devices, check_states.present_devices
+        ).items():
             if previous is not None:
                 location_ref = DeviceRef(device_ref.entry, previous.location)
                 changed_locations[location_ref] = None
@@ -50,10 +53,7 @@ class SavedChecksBuilder:
                 location_ref = DeviceRef(device_ref.entry, current.location)
                 changed_locations[location_ref] = None
                 self._devices_by_location.setdefault(location_ref, {})[device_ref] = current
-        changed_locations |= {
-            location_ref: None
-            for location_ref, _, _ in _find_changes(self._absent_devices, check_states.absent_devices)
-        }
+        changed_locations |= dict.fromkeys(find_changes(self._absent_devices, check_states.absent_devices))
         self._present_devices, self._absent_devices = check_states.present_devices, check_states.absent_devices
         if changed_locations:
             self._saved_checks = self._rebuild(changed_locations)
@@ -117,32 +117,6 @@ class SavedChecksBuilder:
             cleared_lines,
             {entry: locations for entry, locations in healthy_locations.items() if locations},
         )
-
-
-class _Change(NamedTuple):
-    """The previous and the current states of one device; None if it is absent."""
-
-    device_ref: DeviceRef
-    previous: DeviceCheckStates | None
-    current: DeviceCheckStates | None
-
-
-def _find_changes(
-    previous: Mapping[DeviceRef, DeviceCheckStates], current: Mapping[DeviceRef, DeviceCheckStates]
-) -> Iterator[_Change]:
-    """Yield the differences. An unchanged value is the same object."""
-    if previous is current:
-        return
-    changes = [
-        _Change(device_ref, previous.get(device_ref), device)
-        for device_ref, device in current.items()
-        if previous.get(device_ref) is not device
-    ]
-    if len(previous) + sum(change.previous is None for change in changes) > len(current):
-        yield from (
-            _Change(device_ref, device, None) for device_ref, device in previous.items() if device_ref not in current
-        )
-    yield from changes
 
 
 def _get_device_ref(item: tuple[DeviceRef, DeviceCheckStates]) -> DeviceRef:

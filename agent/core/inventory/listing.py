@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from agent.core.changes import find_changed_objects, find_changes
 from agent.core.entry.resource_spec import Source
 from agent.core.inventory.device import HostDevice
-from agent.core.inventory.sequence_diff import trim_common_ends
 from agent.core.struct import Struct, field
 
 
@@ -36,9 +36,6 @@ class SkippedPath(Struct):
 
 def find_changed_devices(previous: Listing, current: Listing) -> Iterator[HostDevice]:
     """Yield the devices that are in one listing and are not the same object in the other."""
-    for source in {**previous.devices, **current.devices}:
-        old_devices, new_devices = previous.devices.get(source, ()), current.devices.get(source, ())
-        if old_devices is not new_devices:
-            removed, added = trim_common_ends(old_devices, new_devices)
-            changed_ids = set(map(id, removed)) ^ set(map(id, added))
-            yield from (device for device in (*removed, *added) if id(device) in changed_ids)
+    for old_devices, new_devices in find_changes(previous.devices, current.devices).values():
+        for devices in find_changed_objects(old_devices or (), new_devices or ()):
+            yield from devices

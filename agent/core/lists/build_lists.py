@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from agent.core.changes import find_changes
 from agent.core.entry.resource_spec import ResourceSpec
+from agent.core.inventory.candidate import Candidate
 from agent.core.inventory.device import Device, DeviceList, compute_device_bytes, count_ids, make_unhealthy
 from agent.core.inventory.inventory import Inventory
 from agent.core.language.value import make_sort_key
@@ -26,12 +28,53 @@ from agent.core.lists.resource_names import (
     assign_candidates,
 )
 from agent.core.lists.slots import start_slot_list
-from agent.core.lists.unchanged_list import UnchangedList, make_unchanged_list
 from agent.core.struct import Struct, field, ignore_in_comparison, replace
 
 MAX_LIST_BYTES = 4 * 1024 * 1024  # the kubelet's limit for one message, bytes
 _FULL_REASON = "the kubelet's list is full (4 MiB)"
 _SAFE_ID_COUNT = 30_000  # a list with this number of IDs cannot reach the limit, whatever their length
+
+
+class UnchangedList(Struct):
+    """A list that contains every candidate of its resource, and otherwise only absent devices.
+
+    While a candidate is the same object, its device stays as it is.
+
+    present_devices: in list order, with NUMA nodes even if the list omits them.
+    written_name, exclusive_devices: see `ListBuilder`.
+    """
+
+    candidates: Mapping[str, Candidate]
+    device_list: DeviceList
+    present_devices: tuple[Device, ...]
+    absent_devices: tuple[Device, ...]
+    written_name: str
+    exclusive_devices: tuple[Device, ...]
+
+    def start_list(self, candidates: Mapping[str, Candidate], inputs: ListInputs) -> ListBuilder:
+        """Start the list with these candidates. Only changed candidates need a decision."""
+        changed_keys = find_changes(self.candidates, candidates).keys()
+        # Held IDs and the time affect only absent devices.
+        if not changed_keys and not any(
+            inputs.is_present(device) or inputs.must_forget(device) for device in self.absent_devices
+        ):
+            return ListBuilder(
+                self.device_list.resource,
+                self.written_name,
+                list(self.present_devices),
+                absent_devices={device.share_base: device for device in self.absent_devices},
+                is_unchanged=True,
+                known_exclusive_devices=self.exclusive_devices,
+            )
+        changed_devices = [device for device in self.present_devices if device.key in changed_keys]
+        return start_list(
+            self.device_list.resource,
+            (*changed_devices, *self.absent_devices),
+            {key: candidates[key] for key in changed_keys if key in candidates},
+            inputs,
+            [device for device in self.present_devices if device.key not in changed_keys],
+            written_name=self.written_name,
+        )
 
 
 @ignore_in_comparison("unchanged_lists")
@@ -138,7 +181,7 @@ def build_lists(
         name: unchanged_list
         for name in names.written_names
         if name not in incomplete_resources
-        and (unchanged_list := make_unchanged_list(names.candidates[name], builders[name], lists[name]))
+        and (unchanged_list := _make_unchanged_list(names.candidates[name], builders[name], lists[name]))
     }
     new_generated_names = {
         name: GeneratedName(generated_name.written_name)
@@ -155,6 +198,23 @@ def build_lists(
         new_generated_names,
         new_unchanged_lists,
         exclusive_keys,
+    )
+
+
+def _make_unchanged_list(
+    candidates: Mapping[str, Candidate], builder: ListBuilder, device_list: DeviceList
+) -> UnchangedList | None:
+    """Return the unchanged list of a builder that has listed all new candidates. None if it has other inputs."""
+    if builder.retiring_devices or builder.has_other_inputs:
+        return None
+    devices = device_list.devices if builder.absent_devices else ()
+    return UnchangedList(
+        candidates,
+        device_list,
+        tuple(builder.present_devices),
+        tuple(device for device in devices if device.absent_since is not None),
+        builder.written_name,
+        builder.exclusive_devices,
     )
 
 

@@ -105,7 +105,7 @@ def start_list(
     devices: Iterable[Device],
     candidates: dict[str, Candidate],
     inputs: ListInputs,
-    present_devices: Sequence[Device] = (),
+    present_devices: Sequence[Device] | None = None,
     *,
     written_name: str = "",
 ) -> ListBuilder:
@@ -113,14 +113,14 @@ def start_list(
 
     Args:
         resource: the resource name.
-        devices: the devices of the last list, in order, without those of `present_devices`.
+        devices: the devices of the last list, without those of `present_devices`. Without `present_devices` in order.
         candidates: the candidates by key. The function removes them.
         inputs: the inventory in which the old devices are searched.
         present_devices: devices that are present for certain, in list order. `candidates` does not contain theirs.
         written_name: the name as the entry writes it, if it is a template.
     """
-    builder = ListBuilder(resource, written_name, [*present_devices], new_candidates=candidates)
-    target = builder.added_devices if present_devices else builder.present_devices
+    builder = ListBuilder(resource, written_name, [*(present_devices or ())], new_candidates=candidates)
+    target = builder.present_devices if present_devices is None else builder.added_devices
     other_devices: list[Device] = []
     for device in devices:
         candidate = candidates.get(device.key)

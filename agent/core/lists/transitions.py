@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from agent.core.changes import find_changed_objects
 from agent.core.inventory.device import Device, DeviceList, Health
-from agent.core.inventory.sequence_diff import trim_common_ends
 from agent.core.struct import Struct
 
 BLIP_REASON = "gone and back between two looks: who had it open has it no more"
@@ -54,12 +54,9 @@ class TransitionRecord(NamedTuple):
 
 def find_transitions(old_list: DeviceList, new_list: DeviceList) -> Iterator[Transition]:
     """Yield the transitions of one resource, in list order. Unchanged devices give none."""
-    old_devices, new_devices = trim_common_ends(old_list.devices, new_list.devices)
-    unchanged_ids = set(map(id, old_devices)).intersection(map(id, new_devices))
-    remaining_devices = {_make_key(device): device for device in old_devices if id(device) not in unchanged_ids}
+    old_devices, new_devices = find_changed_objects(old_list.devices, new_list.devices)
+    remaining_devices = {_make_key(device): device for device in old_devices}
     for device in new_devices:
-        if id(device) in unchanged_ids:
-            continue
         at = device.location, device.key
         reason, check = str(device.reason), device.reason.check
         old_device = remaining_devices.pop(_make_key(device), None)
