@@ -132,8 +132,10 @@ def _replace_failing(
     previous_failures: Mapping[str, tuple[Candidate | None, Candidate | None]],
 ) -> Mapping[str, Candidate]:
     """Return the candidates of one resource, with the results of those that fail. Without failures, `candidates`."""
-    failures = {key: failing for key, (_, failing) in previous_failures.items() if failing is not None} | results
-    failures = {key: failing for key, failing in failures.items() if candidates.get(key, failing) is not failing}
+    previous = {key: failing for key, (_, failing) in previous_failures.items() if failing is not None}
+    failures = {
+        key: failing for key, failing in {**previous, **results}.items() if candidates.get(key, failing) is not failing
+    }
     return {**candidates, **failures} if failures else candidates
 
 
