@@ -16,7 +16,7 @@ from tests.scenarios.scenario import read
 HERE = Path(__file__).parent
 CLASSES = sorted(path.stem for path in Path(SHIPPED).glob("*.toml"))
 
-SINGLE = "one node of the whole machine"  # so begins why there are not two
+SINGLE = "the host has one node"  # so begins why there are not two
 # That one is pulled out is the fault that these are known for; of others it says nothing.
 PULLED_OUT = {"camera", "gpio", "hidraw", "i2c", "instrument", "printer", "sound-card", "spi", "tty"}
 
