@@ -23,6 +23,8 @@ from agent.core.reason import Reason
 from agent.host import systemd
 from agent.host.root import Root
 from agent.kubelet.socket_file import remove_stale_sockets
+from agent.publishers import find_publishers
+from agent.publishers.registrations import build_registration_options, offer_resources
 from agent.registration.resource_tasks import RegistrationOptions, find_registration_options
 from agent.single_instance import hold_instance_lock
 from agent.status.agent_status import send_heartbeats
@@ -73,6 +75,7 @@ class Agent:
             state_directory,
             runs_programs=runs_programs,
             on_defect=self._handle_defect,
+            publishers=find_publishers(),
             clock=clock,
             held_ids=held_ids,
         )
@@ -168,7 +171,7 @@ class Agent:
         await self._stopping.wait()
         systemd.notify(STOPPING=1, STATUS=f"stopping: ending {format_count(parts.resource_tasks.count, 'stream')}")
         await asyncio.wait([offer_task])
-        parts.publication.save_state()  # with the grants since the last lists
+        parts.save_state()  # with the grants since the last lists
         for work in work_tasks:
             work.cancel()
 
@@ -197,10 +200,10 @@ class Agent:
             self.registry.publish(snapshot)
         # A held resource without an entry may have been registered by either method.
         options_by_name = dict.fromkeys(saved_lists, RegistrationOptions(self.settings.kubelet.registration))
-        self.parts.resource_tasks.add(options_by_name | self.parts.publication.build_registration_options(saved_lists))
+        self.parts.resource_tasks.add(options_by_name | build_registration_options(self.parts, saved_lists))
         await self.tracker.wait_for_look()
         self.status.activity = ""
-        self.parts.publication.offer_resources()
+        offer_resources(self.parts)
         while not self.status.has_started:
             await self.status.wait_for_change()
         self.status.set_ready()

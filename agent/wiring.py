@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable
+from typing import TypeAlias
 
 from agent.allocation.allocation import Allocation
 from agent.allocation.devices_in_use import DevicesInUse, HeldIdSource
@@ -16,9 +17,8 @@ from agent.checks.query_scheduler import QueryScheduler
 from agent.config.load import Configuration
 from agent.core.entry.query import PolledQuery, ProgramQuery, QueryResult
 from agent.core.health.check_states import DeviceRef
-from agent.core.inventory.device import DeviceList
+from agent.core.inventory.device import Health
 from agent.core.inventory.dirty_set import ALL_DIRTY, DirtySet
-from agent.core.lists.build_lists import DeviceLists
 from agent.core.lists.transitions import Transition
 from agent.counters import Counters
 from agent.host.cdi_specs import SpecDirectories
@@ -32,17 +32,21 @@ from agent.kernel_events import KernelEvents
 from agent.kubelet import socket_query
 from agent.kubelet.grpc_server_call import DefectHandler
 from agent.prepare_runner import PrepareRunner
-from agent.publication import ListPublication
 from agent.registration.resource_tasks import ResourceTasks
 from agent.registry import Registry
 from agent.scanners.query_source import NO_PROGRAMS
 from agent.specs.generated_specs import GeneratedSpecs
 from agent.state.state_file import StateFile, load_state
+from agent.state.state_format import SavedState
 from agent.status.agent_status import Status
 from agent.status.open_file_monitor import OpenFileMonitor
+from agent.tracker.list_publisher import Publication
 from agent.tracker.tracker import Tracker
 
 KUBELET_SOCKET = "kubelet.sock"
+
+# What the agent does after each publication of lists.
+Publisher: TypeAlias = Callable[["AgentParts", Publication], None]
 
 
 class AgentParts:
@@ -54,6 +58,7 @@ class AgentParts:
         state_directory: the directory of the state file.
         runs_programs: the agent runs the programs of entries. If False, each program counts as successful.
         on_defect: called with each defect of a call from the kubelet.
+        publishers: called after each publication of lists.
         clock: returns monotonic seconds. Checks and lists use this time.
         held_ids: the IDs that pods use, in place of the grants and PodResources.
 
@@ -66,7 +71,6 @@ class AgentParts:
         query_results, prepare_runner, generated_specs, devinfo_files: queries, programs and files of entries.
         sockets, kubelet_socket, kubelet_lock, resource_tasks: the connection of the resources to the kubelet.
         allocation: decides grants.
-        publication: follows new lists.
     """
 
     def __init__(
@@ -77,13 +81,16 @@ class AgentParts:
         *,
         runs_programs: bool,
         on_defect: DefectHandler,
+        publishers: Iterable[Publisher],
         clock: Callable[[], float] = time.monotonic,
         held_ids: HeldIdSource | None = None,
     ) -> None:
         settings = configuration.settings
         boot_text = root.read("/proc/sys/kernel/random/boot_id")
-        boot_id = boot_text if isinstance(boot_text, str) else ""
-        saved_state = load_state(state_directory, boot_id)
+        self._boot_id = boot_text if isinstance(boot_text, str) else ""
+        saved_state = load_state(state_directory, self._boot_id)
+        self._publishers = tuple(publishers)
+        self._has_lists = False  # lists were published
         self.counters = Counters()
         self.registry = Registry(self.counters)
         self.open_files = OpenFileMonitor()
@@ -131,7 +138,7 @@ class AgentParts:
             clock=clock,
         )
         directory = DevInfoDirectory(f"{root.prefix}{settings.paths.devinfo}", state_directory)
-        self.devinfo_files = DevInfoFiles(directory, lambda: id_source.ids, self._update_polling)
+        self.devinfo_files = DevInfoFiles(directory, lambda: id_source.ids, self.update_polling)
         self.allocation = Allocation(
             root,
             self.registry,
@@ -167,27 +174,40 @@ class AgentParts:
             on_defect=on_defect,
             on_retired=self._forget_resource,
         )
-        self.publication = ListPublication(
-            self.tracker,
-            self.devices_in_use,
-            self.devinfo_files,
-            status=self.status,
-            resource_tasks=self.resource_tasks,
-            state_file=self.state_file,
-            boot_id=boot_id,
-            path_watch=self.path_watch,
-            query_results=self.query_results,
+
+    def update_polling(self) -> None:
+        """Start or stop the polling of PodResources.
+
+        Polling is necessary while a device is Unhealthy or in a pod, or while device-information files exist.
+        """
+        lists = self.tracker.device_lists.lists.values()
+        unhealthy = any(list_.count_ids(Health.UNHEALTHY) for list_ in lists)
+        self.devices_in_use.set_polling(
+            unhealthy or bool(self.tracker.inventory.in_pod_keys) or self.devinfo_files.has_files
         )
 
-    def _publish(self, previous_lists: Mapping[str, DeviceList], lists: DeviceLists) -> None:
-        self.publication.publish(previous_lists, lists)
+    def save_state(self) -> None:
+        """Save the state for the next start. Do nothing before the first publication."""
+        if self._has_lists:
+            lists = self.tracker.device_lists
+            state = SavedState(
+                lists.lists,
+                self.devices_in_use.confirmed_ids,
+                {name: generated_name.written_name for name, generated_name in lists.generated_names.items()},
+                self.tracker.saved_checks,
+                self._boot_id,
+                self.tracker.drains,
+            )
+            self.state_file.save(state)
+
+    def _publish(self, publication: Publication) -> None:
+        self._has_lists = True
+        for publish in self._publishers:
+            publish(self, publication)
 
     async def _save(self) -> None:
-        self.publication.save_state()
+        self.save_state()
         await self.state_file.wait_until_saved()
-
-    def _update_polling(self) -> None:
-        self.publication.update_polling()
 
     def _forget_resource(self, resource: str) -> None:
         self.tracker.drop_list(resource)

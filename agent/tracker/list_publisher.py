@@ -14,13 +14,26 @@ from agent.core.lists.build_lists import DeviceLists, build_lists
 from agent.core.lists.list_inputs import HeldIds
 from agent.core.lists.missing_members import forget_missing_members
 from agent.core.lists.resource_names import GeneratedName, ResourceCandidates, map_names_to_entries
-from agent.core.struct import replace
+from agent.core.struct import Struct, replace
 from agent.registry import Registry
 from agent.specs.generated_specs import GeneratedSpecs, add_spec_faults
 
 DELIVERY_SECONDS = 1.0  # how long a list that lost a device may take before the list that gains it goes out anyway
 
 log = logging.getLogger(__name__)
+
+
+class Publication(Struct):
+    """New device lists, after the registry has them.
+
+    previous: the lists before. is_first: these are the first lists of this process. has_other_entries: the entries
+    differ from those of the previous lists, or the lists are the first ones.
+    """
+
+    previous: DeviceLists
+    lists: DeviceLists
+    is_first: bool
+    has_other_entries: bool
 
 
 class ListPublisher:
@@ -34,7 +47,7 @@ class ListPublisher:
         generated_specs: the writer of generated CDI specs.
         get_held_ids: returns the held IDs. get_confirmed_ids: returns the held IDs that a grant or PodResources
         confirms.
-        on_published: called after each publication, with the old and the new lists.
+        on_published: called after each publication.
         clock: monotonic seconds.
 
     Attributes:
@@ -51,7 +64,7 @@ class ListPublisher:
         generated_specs: GeneratedSpecs | None,
         get_held_ids: Callable[[], frozenset[str]],
         get_confirmed_ids: Callable[[], frozenset[str]],
-        on_published: Callable[[Mapping[str, DeviceList], DeviceLists], None],
+        on_published: Callable[[Publication], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         names = {name: GeneratedName(written) for name, written in saved_generated_names.items()}
@@ -64,6 +77,7 @@ class ListPublisher:
         self._get_confirmed_ids = get_confirmed_ids
         self._on_published = on_published
         self._clock = clock
+        self._published_specs: Sequence[ResourceSpec] | None = None  # of the last publication
 
     def drop_list(self, resource: str) -> None:
         """Remove the list of a resource that is not served now."""
@@ -90,9 +104,9 @@ class ListPublisher:
         changed_at: monotonic seconds at which the change began; None if unknown.
         """
         while True:
-            previous_lists = self.device_lists.lists
+            previous = self.device_lists
             current_lists = await self._build_with_specs(inventory, specs, candidates)
-            if self.device_lists.lists is not previous_lists:
+            if self.device_lists is not previous:
                 continue  # something was forgotten meanwhile
             self.device_lists = current_lists
             changed_resources = [
@@ -102,7 +116,9 @@ class ListPublisher:
             ]
             for _ in ("the streams write", "what they wrote is sent"):  # which goes before all else
                 await asyncio.sleep(0)
-            self._on_published(previous_lists, self.device_lists)
+            is_first, has_other_entries = self._published_specs is None, self._published_specs is not specs
+            self._published_specs = specs
+            self._on_published(Publication(previous, self.device_lists, is_first, has_other_entries))
             if not self.device_lists.awaits_delivery:
                 return
             try:

@@ -36,7 +36,7 @@ from agent.scanners.query_source import NO_AGENT, QuerySource
 from agent.specs.generated_specs import GeneratedSpecs
 from agent.tracker.check_evaluator import CheckEvaluator
 from agent.tracker.kernel_log_reader import KernelLogReader
-from agent.tracker.list_publisher import ListPublisher
+from agent.tracker.list_publisher import ListPublisher, Publication
 from agent.tracker.look_thread import LookThread
 
 log = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ class Tracker:
         get_held_ids: returns the held IDs.
         get_confirmed_ids: returns the held IDs that a grant or PodResources confirms. Default: same as `get_held_ids`.
         counters: counts the durations of looks.
-        on_published: called after each publication, with the old and the new lists.
+        on_published: called after each publication.
         clock: monotonic seconds for checks and lists.
 
     Attributes:
@@ -87,7 +87,7 @@ class Tracker:
         generated_specs: GeneratedSpecs | None = None,
         get_held_ids: Callable[[], frozenset[str]],
         get_confirmed_ids: Callable[[], frozenset[str]] | None = None,
-        on_published: Callable[[Mapping[str, DeviceList], DeviceLists], None],
+        on_published: Callable[[Publication], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.inventory = Inventory()

@@ -151,7 +151,7 @@ async def test_what_is_forgotten_while_the_lists_are_made_stays_forgotten():
         generated_specs=Specs(),
         get_held_ids=frozenset,
         get_confirmed_ids=frozenset,
-        on_published=lambda before, now: seen.append(now),
+        on_published=lambda publication: seen.append(publication.lists),
     )
     seen = []
     await lists.publish(Inventory(), [NICS], {}, None)

@@ -1,0 +1,15 @@
+"""Watches of the directories where devices, mounts and CDI specs can appear."""
+
+from __future__ import annotations
+
+from agent.core.inventory.dirty_set import DirtySet
+from agent.tracker.list_publisher import Publication
+from agent.wiring import AgentParts
+
+
+def publish(parts: AgentParts, publication: Publication) -> None:
+    """Watch the directories of the last look."""
+    del publication
+    # Changes in these directories since the look that named them were not watched.
+    if unseen := parts.path_watch.watch(parts.tracker.directories):
+        parts.tracker.request_look(DirtySet(unseen))
