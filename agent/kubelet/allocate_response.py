@@ -20,33 +20,18 @@ _FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH = b"\x0a", b"\x12", b"\x1a", b"\x22", b
 _READ_ONLY = b"\x18\x01"
 
 
-class EncodedAllocateResponse(AllocateResponse):
-    """A response that is already encoded. The codec of grpclib only needs the bytes."""
-
-    def __init__(self, wire: bytes) -> None:
-        super().__init__()
-        self.wire = wire
-
-    def SerializeToString(self) -> bytes:  # noqa: N802  protobuf's name
-        """Return the bytes."""
-        return self.wire
-
-    def __bytes__(self) -> bytes:
-        return self.wire
-
-
-def encode_allocate_response(grants: Sequence[Grant]) -> EncodedAllocateResponse:
+def encode_allocate_response(grants: Sequence[Grant]) -> bytes:
     """Return the response to an Allocate call, with one container for each grant, in order.
 
     Raises:
         GrantRefusedError: a text of a grant is not Unicode. Protobuf cannot carry it.
     """
-    return EncodedAllocateResponse(b"".join([_encode_field(_FIRST, _encode_container(grant)) for grant in grants]))
+    return b"".join([_encode_field(_FIRST, _encode_container(grant)) for grant in grants])
 
 
 def format_allocate_response(grant: Grant) -> str:
     """Return the response for one container as JSON, with the field names of the API."""
-    return json.dumps(AllocateResponse.FromString(encode_allocate_response([grant]).wire).to_dict(casing=Casing.SNAKE))
+    return json.dumps(AllocateResponse.FromString(encode_allocate_response([grant])).to_dict(casing=Casing.SNAKE))
 
 
 def _encode_container(grant: Grant) -> bytes:

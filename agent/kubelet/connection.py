@@ -26,7 +26,6 @@ MESSAGE_LIMIT = 4 * 1024 * 1024  # bytes of a request; the kubelet has the same 
 SEND_BYTES = 65536  # bytes that are sent at once, so the limit of the transport still slows down the writer
 CONNECTION_LIMIT = 128  # a kubelet has one, and leaks some after many duplicate registrations
 
-_CODEC = ProtoCodec()
 _EVENTS = _DispatchServerEvents()
 _CONFIGURATION = Configuration().__for_server__()
 _H2 = H2Configuration(  # the authority is ignored: kubelets send three kinds
@@ -39,6 +38,13 @@ _H2 = H2Configuration(  # the authority is ignored: kubelets send three kinds
 )
 
 log = logging.getLogger(__name__)
+
+
+class _Codec(ProtoCodec):
+    """The codec for protobuf. A response that is bytes is encoded already."""
+
+    def encode(self, message: Any, message_type: Any) -> bytes:  # noqa: ANN401  as grpclib has it
+        return message if isinstance(message, bytes) else super().encode(message, message_type)
 
 
 class _LimitedBuffer(Buffer):
@@ -67,7 +73,7 @@ class Calls(AbstractHandler):
         """Start a call."""
         assert stream.id is not None  # noqa: S101  a received stream has a number
         stream.buffer = _LimitedBuffer(partial(stream.connection.ack, stream.id))
-        call = request_handler(self._handlers, stream, headers, _CODEC, None, _EVENTS, release_stream)
+        call = request_handler(self._handlers, stream, headers, _Codec(), None, _EVENTS, release_stream)
         task = self._tasks[stream] = self._loop.create_task(call)
         task.add_done_callback(partial(self._finish_call, stream, release_stream))
 

@@ -26,19 +26,17 @@ from agent.kubelet.messages.pluginregistration import (
 )
 from agent.kubelet.messages.v1beta1 import (
     AllocateRequest,
-    AllocateResponse,
     ContainerPreferredAllocationRequest,
     ContainerPreferredAllocationResponse,
     DevicePluginBase,
     DevicePluginOptions,
     Empty,
-    ListAndWatchResponse,
     PreferredAllocationRequest,
     PreferredAllocationResponse,
     PreStartContainerRequest,
     PreStartContainerResponse,
 )
-from agent.kubelet.wire import VERSION, EncodedList, ListEncoder, PluginOptions, format_error_text, make_refusal
+from agent.kubelet.wire import VERSION, ListEncoder, PluginOptions, format_error_text, make_refusal
 from agent.registry import Registry
 
 log = logging.getLogger(__name__)
@@ -96,19 +94,19 @@ class Plugin(DevicePluginBase):
         del message
         return self._options.build_message()
 
-    async def list_and_watch(self, message: Empty) -> AsyncIterator[ListAndWatchResponse]:
+    async def list_and_watch(self, message: Empty) -> AsyncIterator[bytes]:  # type: ignore[override]  # see _Codec
         """Yield the list at once, even an empty one. Then yield the current list at each change that the kubelet can
         see.
         """
         del message
         rate_limit = RateLimit()
-        sent: EncodedList | None = None
+        sent: bytes | None = None
         with self._registry.follow(self._resource) as follower:
             while True:
                 device_list = await follower.wait_for_list()
                 message_bytes = self._encoder.encode(device_list)
                 size = None
-                if sent is None or message_bytes.wire != sent.wire:
+                if message_bytes != sent:
                     seconds = rate_limit.get_delay(self._clock())
                     if seconds:
                         await self._pause(seconds)
@@ -116,7 +114,7 @@ class Plugin(DevicePluginBase):
                     rate_limit = rate_limit.add_message(self._clock())
                     yield message_bytes
                     sent = message_bytes
-                    size = len(message_bytes.wire)
+                    size = len(message_bytes)
                 follower.mark_sent(device_list, size)
 
     async def get_preferred_allocation(self, message: PreferredAllocationRequest) -> PreferredAllocationResponse:
@@ -127,7 +125,7 @@ class Plugin(DevicePluginBase):
             container_responses=[self._prefer(request) for request in message.container_requests]
         )
 
-    async def allocate(self, message: AllocateRequest) -> AllocateResponse:
+    async def allocate(self, message: AllocateRequest) -> bytes:  # type: ignore[override]  # see _Codec
         """Return one response for each requested container, in order, or one error for all."""
         # After an empty response the kubelet would keep the devices booked until a pod ends.
         if not message.container_requests or not all(request.devices_ids for request in message.container_requests):

@@ -38,11 +38,6 @@ def format_socket_name(resource: str, generation: str) -> str:
     return f"{PREFIX}{compute_digest(resource, 10)}-{generation}.sock"
 
 
-def compute_path_length(directory: str) -> int:
-    """Return the path length of a socket in this directory, in bytes. A path over PATH_LIMIT cannot be bound."""
-    return len(os.fsencode(directory)) + len(f"/.{PREFIX}0123456789-{make_generation()}.sock")
-
-
 class SocketFile:
     """A bound socket. Its owner listens on it."""
 

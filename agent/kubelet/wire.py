@@ -21,7 +21,6 @@ from agent.core.struct import Struct
 from agent.kubelet.messages.v1beta1 import Device as DeviceMessage
 from agent.kubelet.messages.v1beta1 import (
     DevicePluginOptions,
-    ListAndWatchResponse,
     NumaNode,
     TopologyInfo,
 )
@@ -56,21 +55,6 @@ class PluginOptions(Struct):
         )
 
 
-class EncodedList(ListAndWatchResponse):
-    """A list that is already encoded. The codec of grpclib only needs the bytes."""
-
-    def __init__(self, wire: bytes = b"") -> None:
-        super().__init__()
-        self.wire = wire
-
-    def SerializeToString(self) -> bytes:  # noqa: N802  protobuf's name
-        """Return the bytes."""
-        return self.wire
-
-    def __bytes__(self) -> bytes:
-        return self.wire
-
-
 class ListEncoder:
     """The encoder of one resource, for all its streams. It encodes each list once, and only changed devices.
 
@@ -82,17 +66,17 @@ class ListEncoder:
         self._device_list: DeviceList | None = None
         self._devices: tuple[Device, ...] = ()
         self._chunks: list[bytes] = []
-        self._message = EncodedList()
+        self._message = b""
 
-    def encode(self, device_list: DeviceList) -> EncodedList:
+    def encode(self, device_list: DeviceList) -> bytes:
         """Return the encoded list. Return the same object as before if the kubelet would see no difference."""
         if device_list is not self._device_list:
             self._chunks = self._build_chunks(device_list.devices)
             self._devices = device_list.devices
             self._device_list = device_list
             wire = b"".join(self._chunks)
-            if wire != self._message.wire:
-                self._message = EncodedList(wire)
+            if wire != self._message:
+                self._message = wire
         return self._message
 
     def _build_chunks(self, devices: Sequence[Device]) -> list[bytes]:

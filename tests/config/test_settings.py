@@ -11,7 +11,7 @@ from msgspec import to_builtins
 from agent.config.language import durations
 from agent.config.settings import FIELD_NAMES, Settings, read_settings
 from agent.config.toml.document import parse
-from agent.kubelet.socket_file import PATH_LIMIT, compute_path_length
+from agent.kubelet.socket_file import PATH_LIMIT, format_socket_name, make_generation
 from tests.config.marks import marked_by
 
 DEFAULT = Path(__file__).parents[2] / "config" / "agent.toml"
@@ -115,7 +115,7 @@ def test_the_longest_socket_directory_fits():
 def test_what_is_said_of_sockets_is_what_the_endpoint_makes():
     directory = f"/{'x' * 65}"
     assert said(f"kubelet.dir = '{directory}'")[1] == []
-    assert compute_path_length(directory) == PATH_LIMIT
+    assert len(f"{directory}/.{format_socket_name('example.com/a', make_generation())}") == PATH_LIMIT
 
 
 def test_all_mistakes_at_once_and_the_rest_is_taken():

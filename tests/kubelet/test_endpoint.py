@@ -13,13 +13,13 @@ from h2.config import H2Configuration
 from h2.connection import H2Connection
 from h2.events import DataReceived, PingAckReceived, StreamEnded, TrailersReceived
 
+from agent.config.settings import SOCKET_NAME_LENGTH
 from agent.kubelet.connection import CONNECTION_LIMIT
 from agent.kubelet.endpoint import Endpoint
 from agent.kubelet.messages import pluginregistration
 from agent.kubelet.messages.v1beta1 import AllocateRequest, ContainerAllocateRequest, DevicePluginOptions
 from agent.kubelet.socket_file import (
     PATH_LIMIT,
-    compute_path_length,
     format_socket_name,
     make_generation,
     remove_stale_sockets,
@@ -104,7 +104,7 @@ async def test_names_are_never_used_twice_and_short(kit):  # 16
     names = {format_socket_name(RESOURCE, make_generation()) for _ in range(1000)}
     assert len(names) == 1000
     assert all(len(os.path.join("/var/lib/kubelet/device-plugins", name)) < 80 for name in names)
-    assert compute_path_length("/x") == len(f"/x/.{names.pop()}")
+    assert len(f".{names.pop()}") == SOCKET_NAME_LENGTH
     assert format_socket_name("a.com/b", "1") != format_socket_name("a.com/c", "1")
 
 

@@ -48,7 +48,7 @@ def test_lists_are_those_of_the_generated_code_whatever_came_before(history):
     encoder = ListEncoder()
     for some in history:
         snapshot = DeviceList("example.com/a", tuple(some))
-        wire = encoder.encode(snapshot).SerializeToString()
+        wire = encoder.encode(snapshot)
         assert wire == bytes(naive(snapshot))
         assert v1beta1.ListAndWatchResponse.FromString(wire) == naive(snapshot)
 
@@ -59,7 +59,7 @@ def test_the_same_objects_in_another_order_are_not_encoded_again(some, data):
     encoder.encode(DeviceList("example.com/a", tuple(some)))
     subset = tuple(data.draw(st.permutations(some)))[: data.draw(st.integers(0, len(some)))]
     other = DeviceList("example.com/a", subset)
-    assert encoder.encode(other).wire == bytes(naive(other))
+    assert encoder.encode(other) == bytes(naive(other))
     assert encoder.encoded_count == len(some)
 
 
@@ -71,7 +71,7 @@ def test_one_change_among_ten_thousand_encodes_one():
     many[4711] = replace(many[4711], health=Health.UNHEALTHY, reason=Reason.from_text("hot"))
     after = encoder.encode(DeviceList("example.com/a", tuple(many)))
     assert encoder.encoded_count == 10_001
-    assert len(after.wire) == len(before.wire) + 2
+    assert len(after) == len(before) + 2
     del many[5]
     encoder.encode(DeviceList("example.com/a", tuple(many)))
     assert encoder.encoded_count == 10_001
@@ -87,12 +87,6 @@ def test_a_snapshot_is_encoded_once_and_what_the_kubelet_cannot_see_changes_noth
     )
     assert encoder.encode(unseen) is ready
     assert encoder.encoded_count == 1
-
-
-def test_the_ready_list_passes_as_a_response_of_the_generated_kind():
-    ready = ListEncoder().encode(DeviceList("example.com/a", (Device("a", "p", "k", Health.HEALTHY),)))
-    assert isinstance(ready, v1beta1.ListAndWatchResponse)
-    assert bytes(ready) == ready.SerializeToString() == ready.wire
 
 
 @pytest.mark.parametrize(
