@@ -138,7 +138,8 @@ class Admission:
             # The real kubelet keeps the devices booked here until a pod is garbage-collected.
             raise AllocationError(f"no containers return in allocation response {answer}")
         by_node = self._group_by_node(resource, order)
-        self.pod_devices.put(CheckpointEntry(pod.key, container.name, resource, by_node, answer.container_responses[0]))
+        response = bytes(answer.container_responses[0])
+        self.pod_devices.put(CheckpointEntry(pod.key, container.name, resource, by_node, response))
         self._save()
         self._node.events.add("allocated", resource, pod=pod.key, container=container.name, ids=order)
 
@@ -251,9 +252,9 @@ class Admission:
 
     def build_options(self, pod: str, container: str, without: tuple[str, ...] = ()) -> ContainerOptions:
         """Return the recorded answers, merged. The order of the resources is random."""
-        by_resource = {entry.resource: entry for entry in self.pod_devices.find_entries(pod, container)}
-        order = self._shuffle(by_resource.keys())
-        return merge_options((by_resource[resource].answer for resource in order), without)
+        answers = {entry.resource: entry.answer for entry in self.pod_devices.find_entries(pod, container)}
+        order = self._shuffle(answers.keys())
+        return merge_options((v1beta1.ContainerAllocateResponse.parse(answers[name]) for name in order), without)
 
 
 def _get_client(endpoint: PluginEndpoint) -> Client:

@@ -2,8 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TypeVar, overload
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 from agent.core.struct import Struct, field
 
@@ -27,36 +27,23 @@ class KubeletEvent(Struct):
         return " ".join((f"#{self.number}", self.kind, self.resource, *words)).replace("  ", " ")
 
 
-class KubeletEvents(Sequence[KubeletEvent]):
+class KubeletEvents(list[KubeletEvent]):
     """The events over all restarts of one kubelet. The log only grows."""
 
     def __init__(self, listener: Callable[[KubeletEvent], None] | None = None) -> None:
-        self._all: list[KubeletEvent] = []
+        super().__init__()
         self._changed = asyncio.Event()
         self._listener = listener
 
-    @overload
-    def __getitem__(self, index: int) -> KubeletEvent: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[KubeletEvent]: ...
-    def __getitem__(self, index: int | slice) -> KubeletEvent | list[KubeletEvent]:
-        return self._all[index]
-
-    def __len__(self) -> int:
-        return len(self._all)
-
     def select(self, kind: str, resource: str | None = None) -> list[KubeletEvent]:
-        return list(self._find_events(kind, resource))
+        return [event for event in self if event.kind == kind and resource in (None, event.resource)]
 
-    def count(self, kind: str, resource: str | None = None) -> int:
-        return sum(1 for _ in self._find_events(kind, resource))
-
-    def _find_events(self, kind: str, resource: str | None) -> Iterator[KubeletEvent]:
-        return (e for e in self._all if e.kind == kind and resource in (None, e.resource))
+    def count(self, kind: str, resource: str | None = None) -> int:  # type: ignore[override]  # by kind
+        return len(self.select(kind, resource))
 
     def add(self, kind: str, resource: str = "", **detail: object) -> KubeletEvent:
-        event = KubeletEvent(len(self._all), time.monotonic(), kind, resource, detail)
-        self._all.append(event)
+        event = KubeletEvent(len(self), time.monotonic(), kind, resource, detail)
+        self.append(event)
         if self._listener is not None:
             self._listener(event)
         self.wake()
@@ -83,5 +70,5 @@ class KubeletEvents(Sequence[KubeletEvent]):
                         continue
                 return value
         except TimeoutError:
-            last = "\n  ".join(str(event) for event in self._all[-10:]) or "none"
+            last = "\n  ".join(str(event) for event in self[-10:]) or "none"
             raise TimeoutError(f"not within {timeout} s; the last events:\n  {last}") from None

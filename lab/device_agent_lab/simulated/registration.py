@@ -132,4 +132,4 @@ class Registration:
 
 def drop_connection(stream: Any) -> None:  # noqa: ANN401
     """Abort the connection of the call."""
-    stream._stream._transport.abort()  # noqa: SLF001
+    stream._stream._transport._transport.abort()  # noqa: SLF001  below its BufferedTransport
