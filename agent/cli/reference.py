@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
-from agent.config.language.key_table import PLACES
+from agent.config.language.key_table import PLACES, SOURCE_KINDS
 from agent.config.schema import describe_value
 from agent.scanners import source_kinds
 from agent.scanners.common_words import EVERY
@@ -34,7 +34,8 @@ _TITLES = {
 def build_words_page() -> str:
     """Return the page of all words as Markdown."""
     tables = {"every": EVERY, **{kind: scanner.TABLE for kind, scanner in sorted(source_kinds.KINDS.items())}, **TABLES}
-    tables = {**{name: tables[name] for name in _TITLES if name in tables}, "host": HOST}
+    titles = {**_TITLES, **{name: f"Source `{name}`" for name in SOURCE_KINDS if name not in _TITLES}}
+    tables = {**{name: tables[name] for name in titles if name in tables}, "host": HOST}
     lines = [
         "# Words",
         "",
@@ -49,7 +50,7 @@ def build_words_page() -> str:
     for name, table in tables.items():
         lines += [
             "",
-            f"## {_TITLES[name]}",
+            f"## {titles[name]}",
             "",
             "| word | type | meaning | in the kernel |",
             "| --- | --- | --- | --- |",
