@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from agent.config.language.key_table import OPERATORS, PLACES, make_hint
@@ -17,7 +18,7 @@ from agent.core.entry.resource_spec import NODE_NUMBER, Source
 from agent.core.inventory.member_facts import MEMBER_LISTS, split_member_word
 from agent.core.language.glob import PatternError
 from agent.core.language.value import Value, ValueType
-from agent.core.struct import MutableStruct, Struct, field, replace
+from agent.core.struct import Struct, replace
 from agent.scanners import source_kinds
 
 # Words that only a grant has, with their types. `True`: equal for all devices of a container.
@@ -33,13 +34,12 @@ GRANT_WORDS: Mapping[str, tuple[ValueType, bool]] = {
     "share_percent": (ValueType.INT, True),
 }
 
-# Words of nodes that the agent selects itself (`given.NAME`). `True`: the word is a list.
+# Words of nodes that the agent selects itself (`given.NAME`).
 # These words always exist. A text with the word of a node that is not given is left out.
-_AUTOMATIC_NODES = {
-    **dict.fromkeys(("vfio.control", "vfio.group", "vfio.iommufd", "vfio.cdev"), False),
-    **dict.fromkeys(("rdma.uverbs", "rdma.rdma_cm", "rdma.name"), False),
-    **dict.fromkeys(("rdma.umad", "rdma.issm", "rdma.ucm"), True),
-}
+_COMMON_NODES = frozenset(("vfio.control", "vfio.iommufd"))  # one node for all devices
+_MEMBER_NODES = frozenset(("vfio.group", "vfio.cdev"))  # one node for each member of a group
+_LIST_NODES = frozenset(("rdma.umad", "rdma.issm", "rdma.ucm"))
+_AUTOMATIC_NODES = _COMMON_NODES | _MEMBER_NODES | _LIST_NODES | {"rdma.uverbs", "rdma.rdma_cm", "rdma.name"}
 
 
 class WordSignature(Struct):
@@ -59,6 +59,7 @@ class WordSignature(Struct):
 
 # The signature of a word that is unknown because of another error. It causes no further finding.
 ANYTHING = WordSignature(ValueType.TEXT, varies=False)
+NO_WORDS: Mapping[str, WordSignature] = MappingProxyType({})
 
 
 class CompiledWord(NamedTuple):
@@ -83,8 +84,13 @@ class EntryWordScope(Protocol):
     def is_joined(self, word: str) -> bool:
         """Return whether this is a word of a partner."""
 
-    def find_partner_signature(self, spot: FilePosition, word: str, mark: FindingMark) -> WordSignature | None:
-        """Return the signature of a word of a partner. Return None with a finding if the partner has no such word."""
+    def find_partner_signature(
+        self, spot: FilePosition, word: str, mark: FindingMark, *, allows_health: bool
+    ) -> WordSignature | None:
+        """Return the signature of a word of a partner. Return None with a finding if the partner has no such word.
+
+        allows_health: the health of the partner may be used.
+        """
 
     def find_health_joins(self, words: Iterable[str]) -> tuple[str, ...]:
         """Return the joins whose partner health these words read."""
@@ -93,12 +99,15 @@ class EntryWordScope(Protocol):
         """Return the join at the beginning of a path, and the rest of the path. Return None if no join is usable."""
 
 
-class Scope(MutableStruct):
-    """The words and settings of one entry. `source` is None if it is unknown. Then every word is valid.
+class Scope(Struct):
+    """The words and settings that are known at one stage of an entry. Each stage is a scope of its own: the source,
+    then the options, the members of groups, the derived words, the group, and the nodes that are given.
+
+    source: None if it is unknown. Then every word is valid.
 
     has_all_keys, has_all_words: as in `Expansion`.
     is_single: the source has at most one device, so no value differs between two devices.
-    node_words: the words `given.NAME`, filled during the compilation of nodes.
+    node_words: the words `given.NAME`.
     options: the words `options.NAME`.
     table: the words are those of this table, not of the source.
     entry_words: the words that the entry defines. None until its source is known.
@@ -119,23 +128,28 @@ class Scope(MutableStruct):
     accepted_codes: frozenset[str]
     is_single: bool
     findings: list[Finding]
-    node_words: dict[str, WordSignature] = field(default_factory=dict)
-    options: dict[str, WordSignature] = field(default_factory=dict)
+    node_words: Mapping[str, WordSignature] = NO_WORDS
+    options: Mapping[str, WordSignature] = NO_WORDS
     table: str = ""
     entry_words: EntryWordScope | None = None
     is_grouped: bool = False
-    member_names: set[str] = field(default_factory=set)
+    member_names: frozenset[str] = frozenset()
     is_before_grouping: bool = False
     library: ClassLibrary | None = None
     join_path: tuple[str, ...] = ()
     has_one_per_container: bool = False
     is_reread_at_grant: bool = False
-    option_values: Mapping[str, Value] = field(default_factory=dict)
+    option_values: Mapping[str, Value] = MappingProxyType({})
     compile_partner_checks: Callable[[str, Branch, Scope, float | None], PartnerChecks] | None = None
     allows_partner_health: bool = False
-    captured_words: Mapping[str, WordSignature] = field(default_factory=dict)
+    captured_words: Mapping[str, WordSignature] = NO_WORDS
     has_only_captures: bool = False
-    probes: Mapping[str, ProbeSpec | None] = field(default_factory=dict)
+    probes: Mapping[str, ProbeSpec | None] = MappingProxyType({})
+
+    @property
+    def has_several_devices(self) -> bool:
+        """Return whether one container can have several devices, whose values differ."""
+        return not (self.is_single or self.has_one_per_container)
 
     def report(self, finding: Finding) -> None:
         """Add an error to the findings."""
@@ -200,7 +214,10 @@ class Scope(MutableStruct):
             if "/" in word and "{" in word:
                 return self._adapt_to_group(self.entry_words.compile_path(spot, word, mark))
             if self.entry_words.is_joined(word):
-                return self._adapt_to_group(self.entry_words.find_partner_signature(spot, word, mark))
+                signature = self.entry_words.find_partner_signature(
+                    spot, word, mark, allows_health=self.allows_partner_health
+                )
+                return self._adapt_to_group(signature)
         if "/" in word and "{" in word:
             self.report_error(
                 spot,
@@ -228,11 +245,10 @@ class Scope(MutableStruct):
             self.report_error(spot, "glob", error.message, error.write, mark=mark)
             return None
         is_host_word = word.startswith(("host.", "/"))
-        is_constant = is_host_word or self.is_single or self.has_one_per_container
         return WordSignature(
             word_type.kind,
             word_type.is_list,
-            not is_constant,
+            self.has_several_devices and not is_host_word,
             word_type.table,
             varies_by_member=self.is_grouped and not is_host_word,
         )
@@ -243,7 +259,7 @@ class Scope(MutableStruct):
             return signature
         return replace(
             signature,
-            varies_by_member=self.is_grouped and (signature.varies or self.is_single or self.has_one_per_container),
+            varies_by_member=self.is_grouped and (signature.varies or not self.has_several_devices),
         )
 
     def find_probe(self, leaf_spot: FilePosition, name: object) -> ProbeSpec | None:
@@ -254,6 +270,21 @@ class Scope(MutableStruct):
             write = make_hint(str(name), self.probes) or f'write [probe.{name}] with run = ["/usr/bin/…"]'
             self.report_error(leaf_spot, "unknown-probe", f"there is no probe {name}", write, mark="text")
         return None
+
+    def enter_source(self, source: Source | None, *, is_single: bool) -> Scope:
+        """Return the scope of the devices of a source, without words that an entry defines."""
+        return replace(
+            self,
+            source=source,
+            is_single=is_single,
+            node_words=NO_WORDS,
+            table="",
+            entry_words=None,
+            is_grouped=False,
+            member_names=frozenset(),
+            is_before_grouping=False,
+            allows_partner_health=False,
+        )
 
     def enter_table(self, table: str) -> Scope:
         """Return the scope of a clause on items of this table."""
@@ -288,7 +319,7 @@ class Scope(MutableStruct):
             return None
         if isinstance(mark, TextPiece) and word:
             mark = TextPiece(mark.at + len(head) + 1, mark.length - len(head) - 1)
-        member_scope = replace(self, member_names=set())
+        member_scope = replace(self, member_names=frozenset())
         table = self.source.kind if self.source and head in MEMBER_LISTS else ""
         signature = WordSignature(ValueType.TEXT, varies=not self.is_single, table=table)
         if word:
@@ -311,15 +342,15 @@ class Scope(MutableStruct):
     def _find_grant_word(self, spot: FilePosition, word: str, mark: FindingMark) -> WordSignature | None:
         if word in GRANT_WORDS:
             kind, constant = GRANT_WORDS[word]
-            return WordSignature(kind, varies=not (constant or self.is_single or self.has_one_per_container))
+            return WordSignature(kind, varies=self.has_several_devices and not constant)
         name = word.removeprefix("given.")
         if name in self.node_words:
             return self.node_words[name]
         if name in _AUTOMATIC_NODES:
             return WordSignature(
                 ValueType.PATH,
-                is_list=_AUTOMATIC_NODES[name],
-                varies=not (self.is_single or self.has_one_per_container),
+                is_list=name in _LIST_NODES or (name in _MEMBER_NODES and self.is_grouped),
+                varies=self.has_several_devices and name not in _COMMON_NODES,
             )
         if not self.has_all_words:
             return ANYTHING

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from agent.config.language import durations
 from agent.config.language.key_table import PLACES, SOURCE_KINDS, find_unknown_key, make_hint
 from agent.config.language.path_rule import find_path_fault
-from agent.config.merge.config_tree import Leaf
+from agent.config.merge.config_tree import Branch, Leaf
 from agent.config.scope import Scope
 from agent.config.toml.file_position import FilePosition, TextPiece
 from agent.core.entry.resource_spec import Source
@@ -67,10 +67,11 @@ def find_unstable_pattern(source: Source) -> str | None:
     return next((path for path in source.arguments if _UNSTABLE_NAME.match(path.rpartition("/")[2])), None)
 
 
-def compile_interval(leaf: Leaf, scope: Scope) -> float | None:
+def compile_interval(tree: Branch, scope: Scope) -> float | None:
     """Return the seconds between two searches of a source, beside its events. Return None if the key is missing."""
-    table = leaf.value
-    if not isinstance(table, dict) or "every" not in table:
+    leaf = tree.get_leaf("source")
+    table = leaf.value if leaf else None
+    if leaf is None or not isinstance(table, dict) or "every" not in table:
         return None
     value_text, spot = table["every"], leaf.spot.get_child("every")
     value = durations.parse_duration(value_text) if isinstance(value_text, str) else None

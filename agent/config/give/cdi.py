@@ -23,7 +23,7 @@ def compile_cdi(sections: Sequence[GiveSection], scope: Scope) -> tuple[CdiGive,
 
 
 def _compile_device(key: str, member: Branch, section: GiveSection, scope: Scope) -> CdiGive | None:
-    condition = section.compile_condition(member)
+    condition = section.compile_condition(member, scope)
     message = f"{section.address}.cdi.{key} has no name"
     leaf = scope.require_leaf(member, "name", message, 'write name = "vendor/class=device"')
     if leaf is None:

@@ -9,8 +9,9 @@ from agent.core.entry.resource_spec import Slots
 from agent.core.language.json_template import JsonTable
 
 
-def compile_devinfo(give: Branch | None, scope: Scope, slots: Slots | None) -> JsonTable | None:
+def compile_devinfo(tree: Branch, scope: Scope, slots: Slots | None) -> JsonTable | None:
     """Return the JSON template of the file, or None. Faults are reported."""
+    give = tree.get_branch("give")
     branch = give.get_branch("devinfo") if give is not None else None
     if branch is None:
         return None

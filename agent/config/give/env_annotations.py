@@ -68,7 +68,7 @@ def _compile_items(
     for section in sections:
         for key, member in section.list_members(env_section.section_name):
             address = f"{section.address}.{env_section.section_name}.{key}"
-            item = _EnvItem(key, address, member, section.compile_condition(member))
+            item = _EnvItem(key, address, member, section.compile_condition(member, scope))
             give = _compile_item(item, env_section, scope, compile_name)
             if give is None or item.condition.is_never:
                 continue
@@ -167,12 +167,7 @@ def _compile_member_key(member: Branch, env_section: _EnvSection, scope: Scope) 
             leaf.spot, "type", "key is one text, and this has a list in it", 'write key = "{id}"', mark="text"
         )
         return None
-    if (
-        template is not None
-        and template.is_certain
-        and not template.varies
-        and not (scope.is_single or scope.has_one_per_container)
-    ):
+    if template is not None and template.is_certain and not template.varies and scope.has_several_devices:
         message = "all devices would be the same member of the object"
         scope.report_error(leaf.spot, "differs-between-devices", message, 'write key = "{id}"', mark="text")
         return None

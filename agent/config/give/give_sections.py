@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
 from typing import NamedTuple
 
 from agent.config.clauses.clause import compile_clause, refuse_empty
@@ -13,7 +12,7 @@ from agent.config.toml.file_position import FilePosition
 from agent.core.language.clause import Clause
 from agent.core.language.logic import PLAIN
 from agent.core.language.value import Absent, Value
-from agent.core.struct import MutableStruct, replace
+from agent.core.struct import replace
 
 _OPEN = Absent("is of the host", pending=True)
 
@@ -31,12 +30,11 @@ class GiveCondition(NamedTuple):
     per_member: bool = False
 
 
-class GiveSection(MutableStruct, eq=False, dict=True):
+class GiveSection(NamedTuple):
     """One section. address: its name in error texts, `give` or `give.also.NAME`."""
 
     branch: Branch
     address: str
-    scope: Scope
     condition_branch: Branch | None = None
 
     def list_members(self, place: str) -> Iterator[tuple[str, Branch]]:
@@ -44,30 +42,29 @@ class GiveSection(MutableStruct, eq=False, dict=True):
         section = self.branch.get_branch(place)
         yield from section.list_branches() if section else ()
 
-    def compile_condition(self, member: Branch) -> GiveCondition:
+    def compile_condition(self, member: Branch, scope: Scope) -> GiveCondition:
         """Return the condition of an item: the condition of the section and its own."""
-        member_condition = _compile_clause(member.get_branch("when"), f"{member.spot.local_address}.when", self.scope)
-        clauses = [clause for clause in (self._section_condition, member_condition) if clause is not None]
+        scope = replace(scope, is_reread_at_grant=True, allows_partner_health=True)
+        section_condition = _compile_clause(self.condition_branch, f"{self.address}.when", scope)
+        member_condition = _compile_clause(member.get_branch("when"), f"{member.spot.local_address}.when", scope)
+        clauses = [clause for clause in (section_condition, member_condition) if clause is not None]
         if not clauses:
             return GiveCondition()
         lines = tuple(line for clause in clauses for line in clause.lines)
         whole = Clause(clauses[-1].name, lines, clauses[-1].origin)
-        verdict = whole.evaluate(_OptionFacts(self.scope), PLAIN)
+        verdict = whole.evaluate(_OptionFacts(scope), PLAIN)
         if verdict is not None:
             return GiveCondition(is_never=not verdict)
-        return GiveCondition(whole, per_member=_varies_by_member(whole, self.scope, member.spot))
-
-    @cached_property
-    def _section_condition(self) -> Clause | None:
-        return _compile_clause(self.condition_branch, f"{self.address}.when", self.scope)
+        return GiveCondition(whole, per_member=_varies_by_member(whole, scope, member.spot))
 
 
-def make_sections(give: Branch | None, scope: Scope) -> tuple[GiveSection, ...]:
+def make_sections(tree: Branch, scope: Scope) -> tuple[GiveSection, ...]:
     """Return the sections. The section that is always given is first."""
+    give = tree.get_branch("give")
     if give is None:
         return ()
     conditional_sections = give.get_branch("also")
-    sections = [GiveSection(give, "give", scope)]
+    sections = [GiveSection(give, "give")]
     for name, branch in conditional_sections.list_branches() if conditional_sections else ():
         address = f"give.also.{name}"
         if branch.get_branch("when") is None and scope.has_all_keys:
@@ -76,7 +73,7 @@ def make_sections(give: Branch | None, scope: Scope) -> tuple[GiveSection, ...]:
         if branch.members.keys() <= {"when"} and scope.has_all_keys:
             write = "write what it gives, for example nodes.NAME = …"
             scope.report_error(branch.spot, "missing", f"{address} gives nothing", write, mark="key")
-        sections.append(GiveSection(branch, address, scope, branch.get_branch("when")))
+        sections.append(GiveSection(branch, address, branch.get_branch("when")))
     return tuple(sections)
 
 
@@ -100,15 +97,11 @@ def _compile_clause(branch: Branch | None, name: str, scope: Scope) -> Clause | 
     if branch is None:
         return None
     refuse_empty(branch, scope, "when says nothing, so it would always hold", "take it out, or say when")
-    scope.is_reread_at_grant = scope.allows_partner_health = True
     clause = compile_clause(name, branch, scope)
-    scope.is_reread_at_grant = scope.allows_partner_health = False
     return clause if clause.lines else None
 
 
 def _varies_by_member(clause: Clause, scope: Scope, spot: FilePosition) -> bool:
-    quiet = replace(scope, findings=[], is_reread_at_grant=True)  # faults of words are already reported
-    scope.allows_partner_health = True
+    quiet = replace(scope, findings=[])  # faults of words are already reported
     signatures = [quiet.find_word(spot, line.word, "key") for line in clause.walk_lines()] if scope.is_grouped else []
-    scope.allows_partner_health = False
     return any(word is not None and word.varies_by_member for word in signatures)

@@ -27,7 +27,7 @@ def compile_mounts(sections: Sequence[GiveSection], scope: Scope) -> tuple[Mount
 
 
 def _compile_mount(name: str, member: Branch, section: GiveSection, scope: Scope) -> MountGive | None:
-    condition = section.compile_condition(member)
+    condition = section.compile_condition(member, scope)
     leaf = scope.require_leaf(member, "path", f"{section.address}.mounts.{name} has no path", 'write path = "/…"')
     if leaf is None:
         return None

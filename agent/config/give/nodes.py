@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from agent.config.give.give_sections import GiveCondition, GiveSection
 from agent.config.merge.config_tree import Branch, Leaf
@@ -16,19 +17,25 @@ from agent.core.struct import replace
 _PERMISSIONS = "rwm"  # in the order of the kubelet
 
 
-def compile_nodes(sections: Sequence[GiveSection], scope: Scope) -> tuple[NodeGive, ...]:
-    """Return the nodes of an entry. Each name also becomes a word `given.NAME` of the scope. Nodes of one name share
-    the word.
-    """
+class CompiledNodes(NamedTuple):
+    """Nodes, and the scope in which each name is a word `given.NAME`."""
+
+    nodes: tuple[NodeGive, ...]
+    scope: Scope
+
+
+def compile_nodes(sections: Sequence[GiveSection], scope: Scope) -> CompiledNodes:
+    """Return the nodes of an entry. Nodes of one name share the word `given.NAME`."""
     nodes: list[NodeGive] = []
     for section in sections:
         for name, member in section.list_members("nodes"):
-            condition = section.compile_condition(member)
+            condition = section.compile_condition(member, scope)
             node, signature = _compile_node(name, f"{section.address}.nodes.{name}", member, condition, scope)
-            scope.node_words[name] = _merge_signatures(scope.node_words.get(name), signature)
+            word = _merge_signatures(scope.node_words.get(name), signature)
+            scope = replace(scope, node_words={**scope.node_words, name: word})
             if node is not None and not condition.is_never:
                 nodes.append(node)
-    return tuple(nodes)
+    return CompiledNodes(tuple(nodes), scope)
 
 
 def _merge_signatures(earlier: WordSignature | None, later: WordSignature) -> WordSignature:
@@ -43,7 +50,7 @@ def _compile_node(
     name: str, address: str, member: Branch, condition: GiveCondition, scope: Scope
 ) -> tuple[NodeGive | None, WordSignature]:
     """Return a node, and the signature of its container path."""
-    default_signature = WordSignature(ValueType.PATH, varies=not (scope.is_single or scope.has_one_per_container))
+    default_signature = WordSignature(ValueType.PATH, varies=scope.has_several_devices)
     path_leaf = scope.require_leaf(member, "path", f"{address} has no path", 'write path = "{node}"')
     permissions = compile_permissions(member.get_leaf("permissions"), scope)
     optional = _compile_switch(member.get_leaf("optional"), "optional", scope)

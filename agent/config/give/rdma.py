@@ -32,7 +32,7 @@ def compile_rdma(sections: Sequence[GiveSection], scope: Scope) -> tuple[NodeGiv
 
 
 def _compile_nodes(branch: Branch, section: GiveSection, scope: Scope) -> Iterator[NodeGive]:
-    condition = section.compile_condition(branch)
+    condition = section.compile_condition(branch, scope)
     permissions = compile_permissions(branch.get_leaf("permissions"), scope)
     required_names, optional_names = (_list_names(branch, key, default) for key, default in _SETS)
     if not (required_names or optional_names):

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from agent.config.give.give_sections import GiveCondition, GiveSection
 from agent.config.give.nodes import compile_container_paths, compile_permissions, find_collision
 from agent.config.merge.config_tree import Branch
-from agent.config.scope import Scope, WordSignature
+from agent.config.scope import Scope
 from agent.config.values.templates import CompiledTemplate, compile_path
 from agent.core.entry.check import Check
 from agent.core.entry.clause_check import ClauseCheck
@@ -32,8 +32,8 @@ _REASON = parse("IOMMU group {iommu.group} is not viable: {iommu.blocked_by}")
 class VfioGives(NamedTuple):
     """The nodes of VFIO, and the conditions under which the entry uses VFIO."""
 
-    nodes: tuple[NodeGive, ...] = ()
-    gives: tuple[VfioGive, ...] = ()
+    nodes: tuple[NodeGive, ...]
+    gives: tuple[VfioGive, ...]
 
     def build_check(self) -> Check | None:
         """Return the check of the IOMMU group, or None if the entry does not use VFIO."""
@@ -56,17 +56,14 @@ class VfioGives(NamedTuple):
 
 
 def compile_vfio(sections: Sequence[GiveSection], scope: Scope, *, is_shared: bool) -> VfioGives:
-    """Return what an entry gives by VFIO. The nodes also become words `given.vfio.…` of the scope.
-
-    is_shared: several containers get one device. VFIO cannot do this, so it is reported.
-    """
+    """Return what an entry gives by VFIO. VFIO cannot share a device, so a shared one is reported."""
     nodes: list[NodeGive] = []
     gives: list[VfioGive] = []
     for section in sections:
         branch = section.branch.get_branch("vfio")
         if branch is None:
             continue
-        condition = section.compile_condition(branch)
+        condition = section.compile_condition(branch, scope)
         section_nodes = _compile_section(branch, condition, scope)
         if is_shared:
             message = "VFIO hands a function out to one user at a time, and here one device is given to several"
@@ -88,7 +85,6 @@ def _compile_section(branch: Branch, condition: GiveCondition, scope: Scope) -> 
     backend = str(leaf.value) if leaf else "auto"
     permissions = compile_permissions(branch.get_leaf("permissions"), scope)
     container_path = _compile_container_path(branch, scope)
-    _declare_words(scope)
     has_unused_keys = backend == "iommufd" and _has_group_keys(branch, scope)
     if permissions is None or container_path is None or has_unused_keys:
         return []
@@ -97,18 +93,6 @@ def _compile_section(branch: Branch, condition: GiveCondition, scope: Scope) -> 
             backend, noiommu=branch.is_on("noiommu")
         )
     )
-
-
-def _declare_words(scope: Scope) -> None:
-    """Declare the words for the container paths of the nodes."""
-    varies = not (scope.is_single or scope.has_one_per_container)
-    for name, signature in (
-        ("control", WordSignature(ValueType.PATH, varies=False)),
-        ("iommufd", WordSignature(ValueType.PATH, varies=False)),
-        ("group", WordSignature(ValueType.PATH, is_list=scope.is_grouped, varies=varies)),
-        ("cdev", WordSignature(ValueType.PATH, is_list=scope.is_grouped, varies=varies)),
-    ):
-        scope.node_words[f"vfio.{name}"] = signature
 
 
 def _has_group_keys(branch: Branch, scope: Scope) -> bool:

@@ -17,25 +17,27 @@ _CONTAINER_WORDS = frozenset({"n", "asked", "offered", "all_given", "share"})  #
 
 
 class SpecGives(NamedTuple):
-    """The gives that a spec can contain."""
+    """The gives that a spec can contain, and the CDI form: "cdi" or "cdi-annotation", or an empty string."""
 
     nodes: tuple[NodeGive, ...]
     mounts: tuple[MountGive, ...]
     env: tuple[EnvGive, ...]
+    via: str = ""
 
 
-def compile_via(give: Branch | None, gives: SpecGives, scope: Scope) -> tuple[str, SpecGives]:
-    """Return the CDI form ("cdi" or "cdi-annotation", or an empty string) and the gives. Those in the spec are
-    marked.
-    """
+def compile_via(tree: Branch, gives: SpecGives, scope: Scope) -> SpecGives:
+    """Return the gives with the CDI form. Those in the spec are marked."""
+    give = tree.get_branch("give")
     leaf = give.get_leaf("via") if give else None
     if leaf is None or leaf.value == BY_KUBELET:
-        return "", gives
+        return gives
     marked_gives = _mark_gives(gives, scope)
-    if scope.has_all_keys and not any(item.in_spec for group in marked_gives for item in group):
+    if scope.has_all_keys and not any(
+        item.in_spec for group in (marked_gives.nodes, marked_gives.mounts, marked_gives.env) for item in group
+    ):
         message = "a CDI spec would say nothing: no node, mount or variable here is the same for every container"
         scope.report_error(leaf.spot, "nothing-in-spec", message, 'write "kubelet", the default', mark="text")
-    return str(leaf.value), marked_gives
+    return marked_gives._replace(via=str(leaf.value))
 
 
 def _mark_gives(gives: SpecGives, scope: Scope) -> SpecGives:

@@ -10,6 +10,7 @@ from agent.config.resource.host_only import report_device_words
 from agent.config.scope import Scope
 from agent.core.entry.partner_checks import PartnerCondition
 from agent.core.language.clause import Clause
+from agent.core.struct import replace
 
 
 def compile_exclude(tree: Branch, scope: Scope) -> tuple[Clause, ...]:
@@ -21,9 +22,8 @@ def compile_exclude(tree: Branch, scope: Scope) -> tuple[Clause, ...]:
 
 def compile_wait(tree: Branch, scope: Scope) -> tuple[tuple[Clause, ...], tuple[PartnerCondition, ...]]:
     """Return the not-ready conditions, and those about the health of partners."""
-    scope.allows_partner_health = True
-    clauses = _compile_clauses("wait", tree, scope, "everything would wait for ever")
-    scope.allows_partner_health = False
+    wait_scope = replace(scope, allows_partner_health=True)
+    clauses = _compile_clauses("wait", tree, wait_scope, "everything would wait for ever")
     partner_conditions = tuple(
         PartnerCondition(clause, names) for clause in clauses if (names := find_partner_joins((clause,), scope))
     )

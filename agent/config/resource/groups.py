@@ -19,10 +19,20 @@ _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _DIGITS = 16  # length of the digest
 
 
-def declare_members(tree: Branch, scope: Scope) -> None:
-    """Declare each group member (`group.parts`) as a word of the scope."""
+def is_one_group(tree: Branch) -> bool:
+    """Return whether all devices form one device, because no word divides them into groups."""
+    group = tree.get_branch("group")
+    return group is not None and group.get_leaf("by") is None
+
+
+def list_members(tree: Branch) -> frozenset[str]:
+    """Return the names of the group members (`group.parts`), which are words."""
     group = tree.get_branch("group")
     parts = group.get_branch("parts") if group else None
+    return frozenset(name for name, _ in parts.list_branches()) if parts else frozenset()
+
+
+def _check_member_names(parts: Branch | None, scope: Scope) -> None:
     for name, part in parts.list_branches() if parts else ():
         if not _WORD.fullmatch(name):
             message = f"{name} is no word, and the name of a part is one"
@@ -30,7 +40,6 @@ def declare_members(tree: Branch, scope: Scope) -> None:
         elif name in _list_known_words(scope):
             message = f"{name} is a word already"
             scope.report_error(part.spot, "type", message, "give the part another name", mark="key")
-        scope.member_names.add(name)
 
 
 def _list_known_words(scope: Scope) -> frozenset[str]:
@@ -56,6 +65,7 @@ def compile_group(tree: Branch, scope: Scope) -> Grouping | None:
         scope.report_error(group.spot, "type", message, "leave out group, or slots", mark="key")
     group_words = _compile_group_words(group.get_leaf("by"), scope)
     parts = group.get_branch("parts")
+    _check_member_names(parts, scope)
     clauses: dict[str, Clause] = {}
     for name, part in parts.list_branches() if parts else ():
         clauses[name] = compile_clause(f"group.parts.{name}", part, scope)

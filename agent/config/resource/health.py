@@ -52,13 +52,12 @@ def compile_health(
         settings.
     """
     branch = tree.get_branch("health")
-    scope.allows_partner_health = True
+    scope = replace(scope, allows_partner_health=True)
     compiled_checks = (
         [_compile_check(name, member, tree, scope, source_interval) for name, member in branch.list_branches()]
         if branch
         else []
     )
-    scope.allows_partner_health = False
     entry_checks = [check for check in compiled_checks if check is not None]
     if vfio_check is not None:
         vfio_check = replace(vfio_check, partner_joins=_find_partner_joins(vfio_check, scope))
@@ -100,13 +99,14 @@ def _compile_check(
     interval = _compile_interval(branch.get_leaf("every"), scope)
     trip = _compile_failure_threshold(branch.get_leaf("trip"), syntax, scope)
     recover = _compile_recovery_threshold(branch, syntax, scope)
-    scope.allows_partner_health = syntax.is_read_at_looks  # the inputs of other kinds are fixed at a look
     criterion: Criterion | None
     if name == CHECK and _gives_vfio(tree):
         criterion, reason_scope = _compile_vfio_criterion(name, branch, scope), scope
     else:
-        criterion, reason_scope = syntax.compile(CheckSource(name, branch, scope, interval, recover))
-    scope.allows_partner_health = True
+        # The inputs of other kinds than those that are read at looks are fixed at a look.
+        look_scope = replace(scope, allows_partner_health=syntax.is_read_at_looks)
+        criterion, reason_scope = syntax.compile(CheckSource(name, branch, look_scope, interval, recover))
+        reason_scope = replace(reason_scope, allows_partner_health=True)
     for leaf, threshold in ((branch.get_leaf("trip"), trip), (branch.get_leaf("recover"), recover)):
         if (
             leaf is not None

@@ -7,7 +7,7 @@ from agent.config.scope import Scope, WordSignature
 from agent.config.sources import find_unstable_pattern
 from agent.config.toml.file_position import FilePosition, TextPiece
 from agent.config.values.templates import CompiledTemplate, compile_template
-from agent.core.entry.resource_spec import Source
+from agent.core.entry.resource_spec import Slots, Source
 from agent.core.language.template import parse
 from agent.core.language.value import ValueType
 from agent.scanners import source_kinds
@@ -36,14 +36,18 @@ _NAMES = frozenset(
 )  # names of the kernel; some sources number them in order of appearance
 
 
-def compile_ids(tree: Branch, scope: Scope, spot: FilePosition, *, required: bool) -> tuple[CompiledTemplate, ...]:
-    """Return the templates of a device ID, best first. The default is that of the source.
+def compile_ids(
+    tree: Branch, scope: Scope, spot: FilePosition, user_spot: FilePosition | None, slots: Slots | None
+) -> tuple[CompiledTemplate, ...]:
+    """Return the templates of a device ID, best first. The default is that of the source. Slots need no ID.
 
-    required: an entry without any template is a fault, reported at `spot`.
+    An entry without any template is a fault, reported at `spot`. user_spot: as in `compile_options`. The users of a
+    class that is only a part add the ID.
     """
     leaf = tree.get_leaf("id")
     if leaf is None:
-        return _make_default_ids(tree, scope, spot, required=required)
+        required = scope.has_all_keys and (user_spot is not None or not tree.is_on("part"))
+        return () if slots else _make_default_ids(tree, scope, spot, required=required)
     elements = leaf.spot.list_elements(leaf.value)
     if not elements:
         scope.report_error(leaf.spot, "type", "an empty list names nothing", 'write for example "{pci.address}"')

@@ -12,6 +12,7 @@ from agent.config.values.program_args import compile_argv
 from agent.config.values.templates import CompiledTemplate
 from agent.core.entry.program import START_SECONDS, Program
 from agent.core.language.clause import Clause
+from agent.core.struct import replace
 
 TIMEOUT = "5s"
 _PREPARE_LIMIT = "10m"  # limit of a program of the machine; only its entry waits for it
@@ -68,9 +69,7 @@ def _compile_condition(section: str, address: str, branch: Branch | None, scope:
     if branch is None:
         return None
     refuse_empty(branch, scope, "when says nothing, so it would always hold", "take it out, or say when")
-    scope.is_reread_at_grant = section == "prestart"
-    clause = compile_clause(f"{address}.when", branch, scope)
-    scope.is_reread_at_grant = False
+    clause = compile_clause(f"{address}.when", branch, replace(scope, is_reread_at_grant=section == "prestart"))
     if section == "prepare":
         report_device_words(f"{address}.when", branch, scope, "what is asked of a device is prestart.NAME.when")
     return clause if clause.lines else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from agent.config.merge.config_tree import Branch, Leaf
+from agent.config.resource.name_template import NameTemplate
 from agent.config.scope import ANYTHING, Scope
 from agent.config.toml.file_position import FindingMark, TextPiece
 from agent.core.entry.resource_spec import Limit, Slots
@@ -14,10 +15,8 @@ from agent.core.lists.build_lists import MAX_LIST_BYTES
 SLOT_ID = "{resource|digest:8}-{n}"
 
 
-def compile_slots(tree: Branch, scope: Scope, *, has_name_words: bool) -> Slots | None:
-    """Return the slots of the resource, or None. has_name_words: the resource name has words, so the slot ID must
-    contain the name.
-    """
+def compile_slots(tree: Branch, scope: Scope, name: NameTemplate | None) -> Slots | None:
+    """Return the slots of the resource, or None. If the resource name has words, the slot ID must contain the name."""
     branch = tree.get_branch("slots")
     if branch is None:
         return None
@@ -26,7 +25,10 @@ def compile_slots(tree: Branch, scope: Scope, *, has_name_words: bool) -> Slots 
         if scope.has_all_keys:
             scope.report_error(branch.spot, "missing", "slots has no count", "add count = 8", mark="key")
         return None
-    count, text = leaf.value, _compile_slot_id(branch.get_leaf("id"), scope, has_name_words=has_name_words)
+    count, text = (
+        leaf.value,
+        _compile_slot_id(branch.get_leaf("id"), scope, has_name_words=name is not None and name.template is not None),
+    )
     limit = MAX_LIST_BYTES // compute_device_bytes(ID_LIMIT)
     if count > limit:
         message = f"{count} slots exceed the kubelet's 4 MiB list"
@@ -57,9 +59,13 @@ def compile_expect(tree: Branch) -> int | None:
     return leaf.value if leaf is not None and isinstance(leaf.value, int) else None
 
 
-def compile_topology(tree: Branch, scope: Scope) -> str | tuple[int, ...]:
-    """Return the word of the NUMA node, or the nodes."""
-    leaf = tree.get_leaf("topology")
+def compile_topology(tree: Branch, scope: Scope, slots: Slots | None) -> str | tuple[int, ...]:
+    """Return the word of the NUMA node, or the nodes. Slots have no node."""
+    word = _compile_topology(tree.get_leaf("topology"), scope)
+    return () if slots else word
+
+
+def _compile_topology(leaf: Leaf | None, scope: Scope) -> str | tuple[int, ...]:
     if leaf is None:
         return "numa"
     if isinstance(leaf.value, list):

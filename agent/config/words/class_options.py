@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from agent.config.language.key_table import make_hint
 from agent.config.language.path_rule import find_path_fault
@@ -12,7 +12,7 @@ from agent.config.scope import Scope, WordSignature
 from agent.config.toml.file_position import FilePosition
 from agent.core.entry.derived_words import Constant
 from agent.core.language.value import OperandError, Scalar, Value, ValueType, parse_operand
-from agent.core.struct import Struct
+from agent.core.struct import Struct, replace
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _DOMAINS = ("one_of", "some_of", "type")
@@ -26,33 +26,49 @@ class _Domain(Struct):
     is_list: bool = False
 
 
-def compile_options(tree: Branch, scope: Scope, spot: FilePosition, *, required: bool) -> dict[str, Constant]:
-    """Return the options that have a value, by word. All declared options become words of the scope.
+class CompiledOptions(Struct):
+    """The options of an entry or a class: the signatures of all, and the constants of those that have a value.
 
-    required: an option without a value is a fault, reported at `spot`.
+    is_complete: no option was left out because of a fault.
     """
+
+    signatures: Mapping[str, WordSignature]
+    constants: Mapping[str, Constant]
+    is_complete: bool
+
+    def extend_scope(self, scope: Scope) -> Scope:
+        """Return the scope with the options."""
+        values = {word: constant.value for word, constant in self.constants.items()}
+        has_all_words = scope.has_all_words and self.is_complete
+        return replace(scope, options=self.signatures, option_values=values, has_all_words=has_all_words)
+
+
+def compile_options(tree: Branch, scope: Scope, user_spot: FilePosition | None) -> CompiledOptions:
+    """Return the options. user_spot: the entry, where an option without a value is reported. None for a class."""
     branch = tree.get_branch("options")
     declared_names = [name for name, option in branch.list_branches() if _is_declared(option)] if branch else []
     constants: dict[str, Constant] = {}
+    signatures: dict[str, WordSignature] = {}
+    is_complete = True
     for name, option in branch.list_branches() if branch else ():
         word = f"options.{name}"
         domain = _find_domain(name, option, declared_names, scope)
         if domain is None:
-            scope.has_all_words = False
+            is_complete = False
             continue
-        scope.options[word] = WordSignature(domain.kind, is_list=domain.is_list, varies=False)
+        signatures[word] = WordSignature(domain.kind, is_list=domain.is_list, varies=False)
         default = _compile_value(option.get_leaf("default"), domain, scope)
         value = _compile_value(option.get_leaf("value"), domain, scope)
-        if option.members.keys().isdisjoint(("default", "value")) and required:
+        if option.members.keys().isdisjoint(("default", "value")) and user_spot is not None:
             choice = f'"{domain.choices[0]}"' if domain.choices else "…"
             about = option.get_leaf("about")
             about_text = f" ({about.value})" if about else ""
             write = f"write {word} = {f'[{choice}]' if domain.is_list else choice}"
-            scope.report_error(spot, "missing", f"{word} has no default, so the entry says it{about_text}", write)
+            scope.report_error(user_spot, "missing", f"{word} has no default, so the entry says it{about_text}", write)
         chosen = default if option.get_leaf("value") is None else value
         if chosen is not None:
             constants[word] = Constant(chosen)
-    return constants
+    return CompiledOptions(signatures, constants, is_complete)
 
 
 def _is_declared(option: Branch) -> bool:

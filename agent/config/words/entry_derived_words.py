@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from agent.config.language.key_table import EITHER, OPERATORS
 from agent.config.merge.config_tree import Branch, Leaf
@@ -25,8 +25,6 @@ from agent.core.language.glob_parts import Capture
 from agent.core.language.value import ValueType
 from agent.core.struct import replace
 from agent.scanners import source_kinds
-
-_T = TypeVar("_T")
 
 _CYCLE = "have one of them rest on something else"
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -49,7 +47,7 @@ class EntryDerivedWords:
 
     def __init__(self, tree: Branch, scope: Scope, constants: Mapping[str, DerivedWord]) -> None:
         """Declare the words of an entry. constants: its options, which are also words of its partners."""
-        self._scope = scope
+        self._scope = scope = replace(scope, entry_words=self, is_before_grouping=True)
         self._constants = constants
         self._health_sections = [
             branch for section in _HEALTH_SECTIONS if (branch := tree.get_branch(section)) is not None
@@ -87,7 +85,7 @@ class EntryDerivedWords:
             return ANYTHING
         if word not in self._compiled_words:
             self._open_names.append(word)
-            self._compiled_words[word] = self._compile_for_member(declaration.make)
+            self._compiled_words[word] = declaration.make()
             self._open_names.pop()
         compiled_word = self._compiled_words[word]
         return ANYTHING if compiled_word is None else compiled_word.signature
@@ -96,14 +94,16 @@ class EntryDerivedWords:
         """Return whether a word is a word of a partner."""
         return _split_head(word)[0] in self._join_branches
 
-    def find_partner_signature(self, spot: FilePosition, word: str, mark: FindingMark) -> WordSignature | None:
+    def find_partner_signature(
+        self, spot: FilePosition, word: str, mark: FindingMark, *, allows_health: bool
+    ) -> WordSignature | None:
         """Return the signature of a word of a partner, or None. An unknown word is reported."""
         head, partner_word = _split_head(word)
         compiled_join = self._compile_join(head)
         if compiled_join is None:
             return ANYTHING
         if compiled_join.has_health_words and partner_word in _HEALTH_WORDS:
-            if not self._scope.allows_partner_health:
+            if not allows_health:
                 message = f"{partner_word} of a class is known after a look, and this is asked in it"
                 write = "say it in a wait, in holds, when or reason of a check, or in a when of what is given"
                 self._scope.report_error(spot, "unknown-word", message, write, mark=mark)
@@ -158,8 +158,8 @@ class EntryDerivedWords:
         if name not in self._joins:
             self._open_names.append(name)
             branch = self._join_branches[name]
-            self._joins[name] = self._compile_for_member(
-                lambda: join_compiler.compile_join(name, branch, self._scope, self._constants, self._make_partner(name))
+            self._joins[name] = join_compiler.compile_join(
+                name, branch, self._scope, self._constants, self._make_partner(name)
             )
             self._open_names.pop()
         return self._joins[name]
@@ -173,7 +173,7 @@ class EntryDerivedWords:
     def compile_path(self, spot: FilePosition, written: str, mark: FindingMark) -> WordSignature | None:
         """Return the signature of a path with words in it. The text of the path is the name of the derived word."""
         if written not in self._compiled_words:
-            word_path = self._compile_for_member(lambda: compile_path(spot, written, self._scope, mark))
+            word_path = compile_path(spot, written, self._scope, mark)
             if word_path is None:
                 return None
             derived_word = (
@@ -207,19 +207,6 @@ class EntryDerivedWords:
             for word, compiled_word in self._compiled_words.items()
             if compiled_word is not None
         }
-
-    def _compile_for_member(self, make: Callable[[], _T]) -> _T:
-        """Compile words of one host device. Such words cannot use the group of the device."""
-        judging, self._scope.is_before_grouping = self._scope.is_before_grouping, True
-        leaning, self._scope.allows_partner_health = self._scope.allows_partner_health, False
-        granting, self._scope.is_reread_at_grant = self._scope.is_reread_at_grant, False
-        result = make()
-        self._scope.is_before_grouping, self._scope.is_reread_at_grant, self._scope.allows_partner_health = (
-            judging,
-            granting,
-            leaning,
-        )
-        return result
 
     def _is_free_name(self, name: str, spot: FilePosition, mark: FindingMark = "key") -> bool:
         """Return whether a word can have this name. Faults are reported."""
@@ -267,7 +254,7 @@ def _split_head(word: str) -> tuple[str, str]:
 
 def _make_captured_word(capture: Capture, scope: Scope) -> CompiledWord:
     return CompiledWord(
-        WordSignature(capture.kind, varies=not (scope.is_single or scope.has_one_per_container)),
+        WordSignature(capture.kind, varies=scope.has_several_devices),
         CapturedWord(capture.word),
     )
 

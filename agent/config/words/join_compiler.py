@@ -74,38 +74,31 @@ def compile_join(
         scope.report_error(branch.spot.get_child(verb), "missing", "it has no source, so nothing is looked at", _WRITE)
         return None
     finding_count = len(scope.findings)
-    partner_scope = replace(
-        scope,
-        source=None,
-        node_words={},
-        options={**scope.options},
-        table="",
-        entry_words=None,
-        is_grouped=False,
-        member_names=set(),
-        is_before_grouping=False,
-        allows_partner_health=False,
-    )
     directory_leaf = branch.get_leaf("dir")
     below: RelativeDirectory | None = None
     if directory_leaf is not None and is_relative(directory_leaf.value):
         below = compile_relative_directory(branch.spot.get_child("dir"), str(directory_leaf.value), scope)
-        partner_scope.source = Source("dir", (str(directory_leaf.value),)) if below else None
+        source = Source("dir", (str(directory_leaf.value),)) if below else None
     else:
-        partner_scope.source = compile_source(leaf, partner_scope)
-    if partner_scope.source is None:
+        source = compile_source(leaf, scope)
+    if source is None:
         return None
-    partner_scope.is_single = below is None and is_single(partner_scope.source)
-    partner_scope.has_all_keys = partner_scope.has_all_words = True
+    partner_scope = replace(
+        scope.enter_source(source, is_single=below is None and is_single(source)),
+        has_all_keys=True,
+        has_all_words=True,
+    )
     of_class = verb in {"class", "resource"}
     if of_class:
-        partner_scope.options = {}
-        constants = compile_options(tree, partner_scope, tree.spot, required=False)
+        options = compile_options(tree, partner_scope, None)
+        constants = options.constants
         class_leaf = branch.get_leaf(verb)
-        partner_scope.join_path = (*scope.join_path, str(class_leaf.value) if class_leaf else "")
-    partner_scope.probes = compile_probes(tree, partner_scope, scope.probes)
-    words = partner_scope.entry_words = partner.make_scope(tree, partner_scope, constants)
-    interval = compile_interval(leaf, partner_scope)
+        join_path = (*scope.join_path, str(class_leaf.value) if class_leaf else "")
+        partner_scope = replace(options.extend_scope(partner_scope), join_path=join_path)
+    partner_scope = replace(partner_scope, probes=compile_probes(tree, partner_scope, scope.probes))
+    words = partner.make_scope(tree, partner_scope, constants)
+    partner_scope = replace(partner_scope, entry_words=words)
+    interval = compile_interval(tree, partner_scope)
     compile_health = scope.compile_partner_checks if of_class and partner.needs_health else None
     partner_checks = (
         compile_health(partner_scope.join_path[-1], tree, partner_scope, interval) if compile_health else None
@@ -119,7 +112,7 @@ def compile_join(
     if word_pairs is None or any(finding.severity is Severity.ERROR for finding in scope.findings[finding_count:]):
         return None
     pool = PartnerPool(
-        partner_scope.source,
+        source,
         tuple(partner_key for partner_key, _ in word_pairs),
         clause,
         derived_words,

@@ -37,7 +37,7 @@ def compile_let(name: str, branch: Branch, scope: Scope) -> CompiledWord | None:
         for key, node in branch.members.items()
         if not isinstance(node, Conflict) and key not in {verb, "else"} | _EXTRA_KEYS.get(verb, frozenset())
     ]
-    scope.findings += faults
+    scope.findings.extend(faults)
     if faults:
         return None
     verb_node = branch.members[verb]

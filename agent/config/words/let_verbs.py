@@ -132,9 +132,7 @@ def _compile_holds(name: str, clause_branch: Branch, branch: Branch, scope: Scop
     clause = compile_clause(f"let.{name}.holds", clause_branch, scope)
     if len(scope.findings) > finding_count and len(clause.lines) < len(clause_branch.members):
         return None
-    return CompiledWord(
-        WordSignature(ValueType.BOOL, varies=not (scope.is_single or scope.has_one_per_container)), ClauseWord(clause)
-    )
+    return CompiledWord(WordSignature(ValueType.BOOL, varies=scope.has_several_devices), ClauseWord(clause))
 
 
 def _compile_kfd_address(name: str, leaf: Leaf, branch: Branch, scope: Scope) -> CompiledWord | None:
@@ -238,7 +236,7 @@ def _compile_probe(name: str, leaf: Leaf, branch: Branch, scope: Scope) -> Compi
         return None
     kind = get_type(branch) or ValueType.TEXT
     return CompiledWord(
-        WordSignature(kind, varies=not (scope.is_single or scope.has_one_per_container)),
+        WordSignature(kind, varies=scope.has_several_devices),
         ProbeWord(probe, str(field.value), kind),
     )
 

@@ -88,18 +88,9 @@ def _compile_directory_links(
 ) -> Links | None:
     spot = branch.spot
     let, leaf = branch.get_branch("let"), branch.get_leaf("dir")
-    link_scope = replace(
-        scope,
-        source=Source("dir"),
-        node_words={},
-        table="",
-        entry_words=None,
-        is_grouped=False,
-        member_names=set(),
-        is_before_grouping=False,
-        is_single=False,
-    )
-    words = link_scope.entry_words = EntryDerivedWords(Branch({"let": let} if let else {}, spot), link_scope, constants)
+    link_scope = scope.enter_source(Source("dir"), is_single=False)
+    words = EntryDerivedWords(Branch({"let": let} if let else {}, spot), link_scope, constants)
+    link_scope = replace(link_scope, entry_words=words)
     word_path = compile_path(leaf.spot, str(leaf.value), scope) if leaf else None
     pairs = compile_equal_words(pair_leaf, scope, link_scope)
     cost = _compile_cost(name, branch, link_scope)
