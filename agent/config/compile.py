@@ -109,9 +109,9 @@ def _compile(
         compile_partner_checks=_compile_partner_checks,
     )
     user_spot = spot if is_entry else None
-    given: dict[Section[Any], object]
-    given = {_TREE: merged.tree, _SPOT: spot, _USER_SPOT: user_spot, _START: start, _AGENT_PROBES: probes}
-    results = _REGISTRY.compile_all(given)
+    start_values: dict[Section[Any], object]
+    start_values = {_TREE: merged.tree, _SPOT: spot, _USER_SPOT: user_spot, _START: start, _AGENT_PROBES: probes}
+    results = _REGISTRY.compile_all(start_values)
     # Only now, because a path with words in a section becomes a word of the entry.
     words = results.get(_WORDS).compile_all()
     warn_of_unstable_name(results.get(_NAME), merged.tree, words, results.get(_SCOPE))

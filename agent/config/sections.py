@@ -18,7 +18,7 @@ _E = TypeVar("_E")
 
 
 class Section(Generic[_T]):
-    """A part of an entry, with one result. `compile` takes the results of `inputs`. Without it, the result is given."""
+    """A part of an entry, with one result. `compile` takes the results of `inputs`. Without it, the result is a start value."""
 
     def __init__(self, compile_section: Callable[..., _T] | None = None, inputs: tuple[Section[Any], ...] = ()) -> None:
         self.compile = compile_section
@@ -28,18 +28,18 @@ class Section(Generic[_T]):
 class Results:
     """The results of sections, each compiled once, after its inputs."""
 
-    def __init__(self, given: Mapping[Section[Any], object]) -> None:
-        self._results = dict(given)
+    def __init__(self, start_values: Mapping[Section[Any], object]) -> None:
+        self._results = dict(start_values)
 
     def get(self, section: Section[_T]) -> _T:
         """Return the result of a section.
 
         Raises:
-            LookupError: the result has to be given, and is not.
+            LookupError: the section is a start value, and has none.
         """
         if section not in self._results:
             if section.compile is None:
-                raise LookupError("a section without a compiler has no given result")
+                raise LookupError("a section without a compiler needs a start value")
             self._results[section] = section.compile(*map(self.get, section.inputs))
         return cast("_T", self._results[section])
 
@@ -85,9 +85,9 @@ class SectionRegistry:
         self.sections.append(section)
         return section
 
-    def compile_all(self, given: Mapping[Section[Any], object]) -> Results:
-        """Return the results of all sections, for these given results."""
-        results = Results(given)
+    def compile_all(self, start_values: Mapping[Section[Any], object]) -> Results:
+        """Return the results of all sections, from these start values."""
+        results = Results(start_values)
         for section in self.sections:
             results.get(section)
         return results
