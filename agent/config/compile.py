@@ -243,7 +243,7 @@ def _collect_accepted_codes(tree: Branch, findings: list[Finding]) -> frozenset[
     return frozenset(codes)
 
 
-# The sections and their inputs. What is given comes first, then the stages of the scope.
+# The sections and their inputs. The start values come first, then the stages of the scope.
 _REGISTRY = SectionRegistry()
 _declare = _REGISTRY.declare
 

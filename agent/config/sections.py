@@ -18,7 +18,7 @@ _E = TypeVar("_E")
 
 
 class Section(Generic[_T]):
-    """A part of an entry, with one result. `compile` takes the results of `inputs`. Without it, the result is a start value."""
+    """A part of an entry, with one result. `compile` takes the results of `inputs`. It is None for a start value."""
 
     def __init__(self, compile_section: Callable[..., _T] | None = None, inputs: tuple[Section[Any], ...] = ()) -> None:
         self.compile = compile_section
