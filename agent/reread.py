@@ -24,11 +24,9 @@ from agent.core.language.template import clean_id
 from agent.core.language.value import Absent, make_sort_key
 from agent.core.lists.list_builder import make_device
 from agent.core.lists.resource_names import ResourceCandidates
-from agent.host.cdi_specs import SpecDirectories
 from agent.host.root import Root
 from agent.scanners import source_kinds
-from agent.scanners.host_reader import HostReader
-from agent.scanners.query_source import NO_AGENT, QuerySource
+from agent.scanners.host_reader import HostReader, HostView
 
 
 class RereadScope(NamedTuple):
@@ -121,27 +119,22 @@ def _find_slot_requests(
 
 
 def reread_devices(
-    root: Root,
-    requests: Sequence[DeviceRequest],
-    cdi: SpecDirectories,
-    scope: RereadScope = ALLOCATE_SCOPE,
-    *,
-    query_source: QuerySource = NO_AGENT,
+    host: HostView, requests: Sequence[DeviceRequest], scope: RereadScope = ALLOCATE_SCOPE
 ) -> list[RereadDevice]:
     """Read the host facts of the requested devices again and return them. Partners are read, but not searched again."""
-    reader = HostReader(root, cdi, query_source)
+    reader = HostReader(host)
     partners = {join: partner for request in requests for join, partner in request.candidate.partners.items()}
     unhealthy_partners = {
         join: reason for request in requests for join, reason in request.candidate.unhealthy_partners.items()
     }
     finder = KnownPartners(reader, partners, unhealthy_partners)
-    same_partners = all(source_kinds.is_same_device(root, partner) for partner in partners.values())
+    same_partners = all(source_kinds.is_same_device(host.root, partner) for partner in partners.values())
     requirements = {
         key: (scope.find_words(spec), tuple(scope.conditions(spec))) for key, spec in collect_specs(requests).items()
     }
     return [
         _reread_device(
-            root, request, *requirements[id(request.spec)], reader, finder=finder, same_partners=same_partners
+            host.root, request, *requirements[id(request.spec)], reader, finder=finder, same_partners=same_partners
         )
         for request in requests
     ]

@@ -34,6 +34,7 @@ from agent.kubelet.grpc_server_call import DefectHandler
 from agent.prepare_runner import PrepareRunner
 from agent.registration.resource_tasks import ResourceTasks
 from agent.registry import Registry
+from agent.scanners.host_reader import HostView
 from agent.scanners.query_source import NO_PROGRAMS
 from agent.specs.generated_specs import GeneratedSpecs
 from agent.state.state_file import StateFile, load_state
@@ -116,9 +117,9 @@ class AgentParts:
             PrepareRunner(lambda keys: self.tracker.wait_for_look(DirtySet(keys=keys))) if runs_programs else None
         )
         self.query_results = QueryResults(QueryScheduler(_query), Probes())
-        query_source = self.query_results if runs_programs else NO_PROGRAMS
+        host = HostView(root, spec_directories, self.query_results if runs_programs else NO_PROGRAMS)
         self.tracker = Tracker(
-            root,
+            host,
             self.registry,
             configuration.resources,
             saved_state.lists,
@@ -127,8 +128,6 @@ class AgentParts:
             drains=saved_state.drain_set,
             debounce_s=settings.look.debounce_time,
             rescan_interval_s=settings.look.rescan_interval,
-            cdi=spec_directories,
-            query_source=query_source,
             prepare_runner=self.prepare_runner,
             generated_specs=self.generated_specs,
             counters=self.counters,
@@ -140,16 +139,14 @@ class AgentParts:
         directory = DevInfoDirectory(f"{root.prefix}{settings.paths.devinfo}", state_directory)
         self.devinfo_files = DevInfoFiles(directory, lambda: id_source.ids, self.update_polling)
         self.allocation = Allocation(
-            root,
+            host,
             self.registry,
             self.tracker,
             id_source.add_grant,
-            spec_directories=spec_directories,
             devinfo_writer=self.devinfo_files,
             confirmed_ids=id_source,
             generated_specs=self.generated_specs,
             runs_programs=runs_programs,
-            query_source=query_source,
             counters=self.counters,
             find_change_time=self.status.history.find_change_time,
             confirm=self.devices_in_use.confirm,

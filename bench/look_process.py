@@ -18,6 +18,7 @@ from agent.core.inventory.dirty_set import ALL_DIRTY, DirtySet
 from agent.core.inventory.inventory import Inventory
 from agent.core.lists.build_lists import build_lists
 from agent.host.root import Root
+from agent.scanners.host_reader import HostView
 from agent.tracker.look_thread import run_look
 
 
@@ -25,7 +26,7 @@ def main() -> None:
     """Parse the command line."""
     prefix, configuration, repetitions = sys.argv[1], sys.argv[2], int(sys.argv[3])
     root, specs = Root(prefix), load(configuration).resources
-    first, _ = run_look(root, specs, Inventory(), ALL_DIRTY)
+    first, _ = run_look(HostView(root), specs, Inventory(), ALL_DIRTY)
     devices = sum(map(len, first.listing.devices.values()))
     told = build_lists(first, specs, frozenset(), {}, 0.0)
     gc.collect()
@@ -37,7 +38,7 @@ def main() -> None:
         touched = DirtySet(frozenset({found[len(found) // 2].directory}), frozenset({kind}))
 
         def follow() -> None:
-            now, _ = run_look(root, specs, first, touched)
+            now, _ = run_look(HostView(root), specs, first, touched)
             build_lists(now, specs, frozenset(), told.lists, 1.0, unchanged_lists=told.unchanged_lists)
 
         return follow
@@ -46,8 +47,8 @@ def main() -> None:
         "resources": len(specs),
         "devices": devices,
         "taken": sum(len(snapshot.devices) for snapshot in told.lists.values()),
-        "fresh": _cpu(lambda: run_look(root, specs, Inventory(), ALL_DIRTY), repetitions),
-        "sweep": _cpu(lambda: run_look(root, specs, first, ALL_DIRTY), repetitions),
+        "fresh": _cpu(lambda: run_look(HostView(root), specs, Inventory(), ALL_DIRTY), repetitions),
+        "sweep": _cpu(lambda: run_look(HostView(root), specs, first, ALL_DIRTY), repetitions),
         "events": {kind: _cpu(event(kind), repetitions * 10) for kind in ("pci", "net", "usb", "drm")},
         "bytes": _bytes(root, specs) / devices,
     }
@@ -69,7 +70,7 @@ def _bytes(root: Root, specs: Sequence[ResourceSpec]) -> int:
     gc.collect()
     tracemalloc.start()
     before = tracemalloc.get_traced_memory()[0]
-    look, _ = run_look(root, specs, Inventory(), ALL_DIRTY)
+    look, _ = run_look(HostView(root), specs, Inventory(), ALL_DIRTY)
     kept = look, build_lists(look, specs, frozenset(), {}, 0.0)
     gc.collect()
     size = tracemalloc.get_traced_memory()[0] - before

@@ -27,10 +27,8 @@ from agent.core.inventory.device import Device, HostDevice
 from agent.core.inventory.dirty_set import DirtySet
 from agent.core.lists.iommu_exclusive import format_iommu_reason
 from agent.counters import Counters
-from agent.host.cdi_specs import SpecDirectories
 from agent.host.daemon_thread import start_in_thread
 from agent.host.devinfo_directory import DevInfoError
-from agent.host.root import Root
 from agent.registry import Registry
 from agent.reread import (
     ALLOCATE_SCOPE,
@@ -41,8 +39,7 @@ from agent.reread import (
     find_device_requests,
     reread_devices,
 )
-from agent.scanners.host_reader import is_in_memory
-from agent.scanners.query_source import NO_AGENT, QuerySource
+from agent.scanners.host_reader import HostView, is_in_memory
 from agent.specs.generated_specs import GeneratedSpecs
 
 DEADLINE_SECONDS = 1.0  # for a reread; the kubelet has no deadline, and starts no pod while it waits
@@ -102,17 +99,15 @@ class Allocation:
 
     def __init__(
         self,
-        root: Root,
+        host: HostView,
         registry: Registry,
         tracker: TrackerAccess,
         add_grant: Callable[[Iterable[str]], None],
         *,
-        spec_directories: SpecDirectories,
         generated_specs: GeneratedSpecs,
         devinfo_writer: DevInfoWriter,
         confirmed_ids: Container[str],
         runs_programs: bool = True,
-        query_source: QuerySource = NO_AGENT,
         counters: Counters | None = None,
         find_change_time: FindChangeTime = _find_no_time,
         confirm: Callable[[float], Awaitable[bool]] = _confirm_nothing,
@@ -129,10 +124,8 @@ class Allocation:
         self._find_change_time = find_change_time
         self._confirm = confirm
         self._save = save
-        self._root = root
-        self._spec_directories = spec_directories
+        self._host = host
         self._devinfo_writer = devinfo_writer
-        self._query_source = query_source
         self._registry = registry
         self._tracker = tracker
         self._add_grant = add_grant
@@ -195,7 +188,7 @@ class Allocation:
         hosts = {host.key: host for request in requests for host in request.candidate.host_devices}
         try:
             if self._can_read_inline(requests):
-                reread = reread_devices(self._root, requests, self._spec_directories, query_source=self._query_source)
+                reread = reread_devices(self._host, requests)
             else:
                 reread = await self._read_in_thread(resource, requests, hosts)
             grant = build_grant(spec, ids, reread, device_list.id_count, resource=resource)
@@ -285,7 +278,7 @@ class Allocation:
 
         These names are in memory. A thread costs much more than this read.
         """
-        if self._root.prefix or len(requests) > INLINE_DEVICES:
+        if self._host.root.prefix or len(requests) > INLINE_DEVICES:
             return False
         words = {key: _find_inline_words(spec) for key, spec in collect_specs(requests).items()}
         return all(
@@ -309,9 +302,7 @@ class Allocation:
         if not any(
             start_time <= deadline and not keys.isdisjoint(hosts) for keys, start_time in self._pending_reads.values()
         ):
-            read = start_in_thread(
-                reread_devices, self._root, requests, self._spec_directories, scope, query_source=self._query_source
-            )
+            read = start_in_thread(reread_devices, self._host, requests, scope)
             self._pending_reads[read] = frozenset(hosts), time.monotonic()
             read.add_done_callback(self._finish_read)
             await asyncio.wait((read,), timeout=DEADLINE_SECONDS)

@@ -142,7 +142,7 @@ class _IdPool(NamedTuple):
 
 def _build_pool(dry_run: DryRun, arguments: argparse.Namespace, control: str) -> _IdPool:
     name = arguments.resource
-    healthy_ids, held_ids = dry_run.list_healthy_ids(name), known_held(control, dry_run.root, name)
+    healthy_ids, held_ids = dry_run.list_healthy_ids(name), known_held(control, dry_run.host.root, name)
     if held_ids is None:
         free_ids, state = healthy_ids, "Healthy"
     else:

@@ -14,6 +14,7 @@ from agent.core.inventory.dirty_set import DirtySet
 from agent.core.inventory.preconditions import is_precondition_key
 from agent.core.language.glob import Glob, find_literal_prefix
 from agent.core.language.value import Absent, Scalar, Value, make_sort_key
+from agent.core.struct import Struct, field
 from agent.host.cdi_specs import SpecDirectories
 from agent.host.root import Root
 from agent.scanners import dir, source_kinds  # noqa: A004  the name of the source kind
@@ -30,18 +31,28 @@ _FILE_LIMIT = 1024 * 1024  # bytes of a file that an administrator wrote
 _PCI_FUNCTION = re.compile(r"(?<![0-9a-f])[0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7](?![0-9a-f])")
 
 
+class HostView(Struct):
+    """The host as the agent can read it.
+
+    root: the host, or a tree in its place. cdi: the directories of CDI specs. The default is that of the runtimes.
+    queries: the results of programs, services and probes.
+    """
+
+    root: Root
+    cdi: SpecDirectories = field(default_factory=SpecDirectories)
+    queries: QuerySource = NO_AGENT
+
+
 class HostReader:
     """Facts of one look. Each fact is read once, so that all entries match the same values."""
 
-    def __init__(self, root: Root, cdi: SpecDirectories | None = None, queries: QuerySource = NO_AGENT) -> None:
-        """Create the reader of one look. `cdi`: the directories of CDI specs. The default is that of the runtimes."""
-        self._root = root
-        self._queries = queries
-        self._cdi = cdi or SpecDirectories()
+    def __init__(self, host: HostView) -> None:
+        """Create the reader of one look."""
+        self._root, self._cdi, self._queries = host.root, host.cdi, host.queries
         self._specs: Specs | None = None
         self._cdi_results: dict[str, str | Absent] = {}  # CDI specs, by device name
         self._fits: dict[str, tuple[MatchedPath, ...] | Absent] = {}
-        self._cache = LookCache(root)
+        self._cache = LookCache(host.root)
         self._route_reader = RouteReader(self._cache)
         self._devices: dict[ReadKey, DeviceReads] = {}
         self._files: dict[str, str | Absent] = {}

@@ -14,6 +14,7 @@ from agent.host.cdi_spec_file import SpecFiles
 from agent.host.cdi_specs import SpecDirectories
 from agent.host.root import Root
 from agent.reread import DeviceRequest, reread_devices
+from agent.scanners.host_reader import HostView
 
 
 class SpecDevice(NamedTuple):
@@ -98,7 +99,7 @@ class SpecBuilder:
         """Return the edits of each device, and the faults of the others by device key."""
         devices, faults = dict(inputs.unchanged_devices), dict[str, str]()
         requests = list(inputs.requests.items())
-        reread = reread_devices(self._root, [request for _, request in requests], self._specs)
+        reread = reread_devices(HostView(self._root, self._specs), [request for _, request in requests])
         for (name, request), device in zip(requests, reread, strict=True):
             try:
                 devices[name] = SpecDevice(request, build_spec_edits(request.spec, device, inputs.resource))

@@ -14,13 +14,11 @@ from agent.core.inventory.in_pod import MovableDevice
 from agent.core.inventory.inventory import NO_MOVABLE_DEVICES, Inventory, update_inventory
 from agent.core.language.safe_text import escape
 from agent.core.struct import replace
-from agent.host.cdi_specs import SpecDirectories
 from agent.host.daemon_thread import start_in_thread
 from agent.host.root import Root
 from agent.scanners import source_kinds
 from agent.scanners.full_rescan import build_read_history, find_changes
-from agent.scanners.host_reader import HostReader
-from agent.scanners.query_source import NO_AGENT, QuerySource
+from agent.scanners.host_reader import HostReader, HostView
 
 SILENT_SECONDS = 2.0  # a file that a look is still reading after so long will not answer soon
 
@@ -31,15 +29,12 @@ class LookThread:
     """The thread that looks at the host. It skips paths whose read does not return.
 
     Args:
-        root: the host, or a tree in its place.
-        cdi: the directories of CDI specs, if not the defaults of the runtimes.
-        query_source: the results of programs, services and probes.
+        host: the host.
     """
 
-    def __init__(self, root: Root, cdi: SpecDirectories | None = None, query_source: QuerySource = NO_AGENT) -> None:
-        self._root = Root(root.prefix or "/")  # its own, so that only its looks are in `asked`
-        self._cdi = cdi
-        self._query_source = query_source
+    def __init__(self, host: HostView) -> None:
+        self._root = Root(host.root.prefix or "/")  # its own, so that `paths_in_read` contains only its looks
+        self._host = replace(host, root=self._root)
 
     async def run(
         self,
@@ -56,15 +51,9 @@ class LookThread:
         its own
         facts, and once some seconds for the others. A look that is only slow continues.
         """
-        take = partial(
-            run_look,
-            cdi=self._cdi,
-            query_source=self._query_source,
-            prepare_results=prepare_results,
-            movable_devices=movable_devices,
-        )
+        take = partial(run_look, self._host, prepare_results=prepare_results, movable_devices=movable_devices)
         silent_candidates: set[str] = set()
-        look = start_in_thread(take, self._root, specs, previous, dirty_set)
+        look = start_in_thread(take, specs, previous, dirty_set)
         try:
             while not (await asyncio.wait([look], timeout=SILENT_SECONDS))[0]:
                 current_paths = set(self._root.paths_in_read.values()) - self._root.silent_paths
@@ -73,7 +62,7 @@ class LookThread:
                     look.cancel()
                     # The thread that is left behind may go on with what is handed on from look to look: nothing of it.
                     previous = replace(previous, read_history=None)
-                    look = start_in_thread(take, self._root, specs, previous, dirty_set | ALL_DIRTY)
+                    look = start_in_thread(take, specs, previous, dirty_set | ALL_DIRTY)
                 silent_candidates = current_paths - silent_paths
             return look.result()
         finally:
@@ -92,13 +81,11 @@ def list_device_directories(root: Root, specs: Sequence[ResourceSpec]) -> frozen
 
 
 def run_look(
-    root: Root,
+    host: HostView,
     specs: Sequence[ResourceSpec],
     previous: Inventory,
     dirty_set: DirtySet,
-    cdi: SpecDirectories | None = None,
     *,
-    query_source: QuerySource = NO_AGENT,
     prepare_results: Mapping[Command, str] | None = None,
     movable_devices: Mapping[str, MovableDevice] = NO_MOVABLE_DEVICES,
 ) -> tuple[Inventory, frozenset[str]]:
@@ -107,8 +94,8 @@ def run_look(
     Facts outside of `dirty_set` come from `previous`. A full rescan keeps facts that have not changed.
     """
     sources = tuple(dict.fromkeys(source for spec in specs for source in spec.sources))
-    listing = source_kinds.list_devices(root, sources, previous.listing, dirty_set)
-    reader = HostReader(root, cdi, query_source)
+    listing = source_kinds.list_devices(host.root, sources, previous.listing, dirty_set)
+    reader = HostReader(host)
     rescan_changes = find_changes(specs, listing, reader, previous, dirty_set) if dirty_set.is_full_rescan else None
     inventory = update_inventory(
         specs,

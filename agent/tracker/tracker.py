@@ -28,11 +28,9 @@ from agent.core.message_id import NOTICE, MessageId, build_log_extra
 from agent.core.report.counter_values import CounterValues
 from agent.core.report.metrics import KERNEL_LOG
 from agent.counters import Counters
-from agent.host.cdi_specs import SpecDirectories
-from agent.host.root import Root
 from agent.prepare_runner import PrepareRunner
 from agent.registry import Registry
-from agent.scanners.query_source import NO_AGENT, QuerySource
+from agent.scanners.host_reader import HostView
 from agent.specs.generated_specs import GeneratedSpecs
 from agent.tracker.check_evaluator import CheckEvaluator
 from agent.tracker.kernel_log_reader import KernelLogReader
@@ -46,6 +44,7 @@ class Tracker:
     """The tracker of the host. It keeps the registry equal to the host.
 
     Args:
+        host: the host.
         specs: the entries, in file order.
         saved_lists: the lists of the last agent process. saved_generated_names: their generated names, with the
         templates.
@@ -53,8 +52,6 @@ class Tracker:
         drains: the drains of administrators.
         debounce_s: seconds within which requests share one look.
         rescan_interval_s: seconds between full rescans.
-        cdi: the directories of CDI specs, if not the defaults of the runtimes.
-        query_source: the results of programs, services and probes.
         generated_specs: the writer of generated CDI specs.
         prepare_runner: runs the prepare programs of entries; None: all programs count as run.
         get_held_ids: returns the held IDs.
@@ -70,7 +67,7 @@ class Tracker:
 
     def __init__(
         self,
-        root: Root,
+        host: HostView,
         registry: Registry,
         specs: Sequence[ResourceSpec],
         saved_lists: Mapping[str, DeviceList],
@@ -80,8 +77,6 @@ class Tracker:
         drains: DrainSet | None = None,
         debounce_s: float,
         rescan_interval_s: float,
-        cdi: SpecDirectories | None = None,
-        query_source: QuerySource = NO_AGENT,
         prepare_runner: PrepareRunner | None = None,
         counters: Counters | None = None,
         generated_specs: GeneratedSpecs | None = None,
@@ -99,7 +94,7 @@ class Tracker:
         self._prepare_runner = prepare_runner
         self._generated_specs = generated_specs
         self._get_confirmed_ids = get_confirmed_ids or get_held_ids
-        self._look_thread = LookThread(root, cdi, query_source)
+        self._look_thread = LookThread(host)
         self._list_publisher = ListPublisher(
             registry,
             self.specs,
@@ -114,7 +109,7 @@ class Tracker:
         self._next_specs = self.specs
         self._source_timers = SourceTimers()
         self._check_evaluator = CheckEvaluator(saved_checks or SavedChecks(), debounce_s, drains or DrainSet())
-        self._kernel_log_reader = KernelLogReader(root, self._check_evaluator, self.request_lists, clock)
+        self._kernel_log_reader = KernelLogReader(host.root, self._check_evaluator, self.request_lists, clock)
         self._dirty_set = ALL_DIRTY
         self._lists_requested = False
         self._counters = counters or Counters()

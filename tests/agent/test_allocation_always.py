@@ -16,9 +16,9 @@ from agent.core.health.evaluation import evaluate_one_look
 from agent.core.inventory.dirty_set import ALL_DIRTY
 from agent.core.inventory.inventory import Inventory
 from agent.core.lists.build_lists import build_lists
-from agent.host.cdi_specs import SpecDirectories
 from agent.kubelet.allocate_response import encode_allocate_response
 from agent.registry import Registry
+from agent.scanners.host_reader import HostView
 from agent.tracker.look_thread import run_look
 from tests.tree import Tree
 
@@ -55,11 +55,10 @@ class Machine:
         self.version = 0
         self.asked = []
         self.allocation = Allocation(
-            self.tree.root,
+            HostView(self.tree.root),
             self.registry,
             self,
             self.asked.extend,
-            spec_directories=SpecDirectories(),
             generated_specs=None,
             devinfo_writer=None,
             confirmed_ids=(),
@@ -90,7 +89,7 @@ class Machine:
 
     def see(self):
         """Look, and tell; what pods hold stays listed."""
-        self.inventory, _ = run_look(self.tree.root, self.specs, Inventory(), ALL_DIRTY)
+        self.inventory, _ = run_look(HostView(self.tree.root), self.specs, Inventory(), ALL_DIRTY)
         self.candidates = evaluate_one_look(self.inventory.get_resource_candidates())
         moving = True
         while moving:

@@ -10,6 +10,7 @@ from agent.core.entry.kernel_log import KernelLogHistory, LogRecord
 from agent.core.health.evaluation import Evaluation, evaluate
 from agent.core.inventory.dirty_set import ALL_DIRTY
 from agent.core.inventory.inventory import Inventory
+from agent.scanners.host_reader import HostView
 from agent.tracker.look_thread import run_look
 from tests.cli.test_docs import blocks
 from tests.tree import Tree
@@ -42,7 +43,7 @@ class Machine:
         """What fails after so many looks, by the device's name."""
         for _ in range(looks):
             self.now += 3600
-            look, _ = run_look(self.tree.root, self.specs, Inventory(), ALL_DIRTY)
+            look, _ = run_look(HostView(self.tree.root), self.specs, Inventory(), ALL_DIRTY)
             names = (spec.name for spec in self.specs)
             self.concluded = evaluate(
                 self.concluded,

@@ -11,7 +11,7 @@ from agent.core.inventory.facts import Facts
 from agent.core.inventory.inventory import update_inventory
 from agent.core.language.value import Absent
 from agent.scanners import source_kinds
-from agent.scanners.host_reader import HostReader
+from agent.scanners.host_reader import HostReader, HostView
 from tests.config.marks import marked_by
 from tests.tree import Tree
 
@@ -47,7 +47,7 @@ def said(configure, tree, lines, *, device="0000:00:02.0"):
     assert found.findings == ()
     (spec,) = found.resources
     listing = source_kinds.list_devices(tree.root, [spec.source], None, ALL_DIRTY)
-    reader = HostReader(tree.root)
+    reader = HostReader(HostView(tree.root))
     (host,) = (host for host in listing.devices[spec.source] if host.name == device)
     facts = Facts(spec, host, reader)
     return {word: facts(word) for word in spec.derived_words}
@@ -215,7 +215,7 @@ def test_what_an_own_word_was_read_from_is_looked_at_again(configure, tree):
     lines = 'match.mode = "fast"\nlet.mode = "/proc/acme/cards/{address}/mode"\nlet.all = { names_of = "./hwmon/*" }\n'
     (spec,) = configure({"resources.d/a.toml": HEAD + lines + 'match.all = { has = "hwmon3" }\n'}).resources
     listing = source_kinds.list_devices(tree.root, [spec.source], None, ALL_DIRTY)
-    (sighting,) = update_inventory([spec], listing, HostReader(tree.root)).match_results.values()
+    (sighting,) = update_inventory([spec], listing, HostReader(HostView(tree.root))).match_results.values()
     assert sighting.candidate is not None
     assert {"/proc/acme/cards/0000:00:02.0", CARD, f"{CARD}/hwmon"} <= sighting.read_paths
 
@@ -329,7 +329,7 @@ def devices(configure, tree, text):
     assert found.findings == ()
     (spec,) = found.resources
     listing = source_kinds.list_devices(tree.root, [spec.source], None, ALL_DIRTY)
-    reader = HostReader(tree.root)
+    reader = HostReader(HostView(tree.root))
     hosts = listing.devices[spec.source]
     return {host.name.rpartition("/")[2]: Facts(spec, host, reader) for host in hosts}, spec
 
@@ -353,7 +353,7 @@ def test_what_a_directory_takes(configure, tree):
         "card10-DP-1": (10, "DP-1", "connected"),
     }
     seen = update_inventory(
-        [spec], source_kinds.list_devices(tree.root, [spec.source], None, ALL_DIRTY), HostReader(tree.root)
+        [spec], source_kinds.list_devices(tree.root, [spec.source], None, ALL_DIRTY), HostReader(HostView(tree.root))
     )
     ids = [one.candidate.ids for one in seen.match_results.values() if one.candidate]
     assert ids == [("0000:00:02.0-DP-1",)]
@@ -410,10 +410,10 @@ def test_a_path_with_words_stands_in_a_clause(configure, tree):
     (spec,) = configure({"resources.d/a.toml": HEAD + lines}).resources
     assert set(spec.derived_words) == {"/proc/acme/{address}/1/state", "/proc/acme/{address}/*/state", "b", "one"}
     listing = source_kinds.list_devices(tree.root, [spec.source], None, ALL_DIRTY)
-    (sighting,) = update_inventory([spec], listing, HostReader(tree.root)).match_results.values()
+    (sighting,) = update_inventory([spec], listing, HostReader(HostView(tree.root))).match_results.values()
     assert sighting.candidate is not None
     tree.file("/proc/acme/0000:00:02.0/3/state", "lost")
-    (sighting,) = update_inventory([spec], listing, HostReader(tree.root)).match_results.values()
+    (sighting,) = update_inventory([spec], listing, HostReader(HostView(tree.root))).match_results.values()
     (refusal,) = sighting.mismatches
     assert (refusal.address, refusal.facts_text) == ("exclude.a./proc/acme/{address}/*/state", "stuck, ok, lost")
 
@@ -451,5 +451,5 @@ def test_whatever_a_let_says_it_loads_or_is_reported_and_never_fails(configure, 
     assert bool(found.findings) != bool(found.resources)
     for spec in found.resources:
         listing = source_kinds.list_devices(tree.root, [spec.source], None, ALL_DIRTY)
-        facts = Facts(spec, listing.devices[spec.source][0], HostReader(tree.root))
+        facts = Facts(spec, listing.devices[spec.source][0], HostReader(HostView(tree.root)))
         assert all(facts(word) is not None for word in spec.derived_words)

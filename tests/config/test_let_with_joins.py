@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from agent.core.inventory.dirty_set import ALL_DIRTY, DirtySet
 from agent.core.inventory.inventory import Inventory
+from agent.scanners.host_reader import HostView
 from agent.tracker.look_thread import run_look
 from tests.tree import Tree
 
@@ -62,11 +63,11 @@ def test_a_partition_of_a_card_by_its_compute_node(configure, tmp_path):
     tree.file(f"{nodes}/1/properties", f"drm_render_minor 128\nlocation_id {1 << 28 | 0x3B00}\ndomain 0\n")
     found = configure({"resources.d/a.toml": AMD})
     assert found.findings == ()
-    now, _ = run_look(tree.root, found.resources, Inventory(), ALL_DIRTY)
+    now, _ = run_look(HostView(tree.root), found.resources, Inventory(), ALL_DIRTY)
     (candidate,) = (one.candidate for one in now.match_results.values() if one.candidate)
     assert candidate.ids == ("0000:3b:00.0",)
     tree.file(f"{card}/current_compute_partition", "SPX")
-    now, _ = run_look(tree.root, found.resources, now, DirtySet(frozenset({card})))
+    now, _ = run_look(HostView(tree.root), found.resources, now, DirtySet(frozenset({card})))
     sighting = now.match_results[candidate.device.key]
     assert [(refusal.address, refusal.facts_text) for refusal in sighting.mismatches] == [("match.compute", "SPX")]
 
@@ -82,7 +83,7 @@ def test_a_card_that_only_its_driver_knows(configure, tmp_path):
     assert found.findings == ()
 
     def refusal():
-        now, _ = run_look(tree.root, found.resources, Inventory(), ALL_DIRTY)
+        now, _ = run_look(HostView(tree.root), found.resources, Inventory(), ALL_DIRTY)
         sighting = now.match_results[gpu]
         return (
             sighting.candidate.ids

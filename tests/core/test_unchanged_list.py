@@ -8,6 +8,7 @@ from agent.config.load import load
 from agent.core.inventory.dirty_set import ALL_DIRTY, DirtySet
 from agent.core.inventory.inventory import Inventory
 from agent.core.lists.build_lists import build_lists
+from agent.scanners.host_reader import HostView
 from agent.tracker.look_thread import run_look
 from tests.tree import Tree
 
@@ -37,8 +38,8 @@ def test_nothing_is_missed(tmp_path, seed):
             there ^= {node}
         held = frozenset(rng.sample([node[5:] for node in NODES], 2))
         now = step * 100.0
-        seen, _ = run_look(tree.root, specs, seen, DirtySet(frozenset(touched)) if step else ALL_DIRTY)
-        anew, _ = run_look(tree.root, specs, Inventory(), ALL_DIRTY)
+        seen, _ = run_look(HostView(tree.root), specs, seen, DirtySet(frozenset(touched)) if step else ALL_DIRTY)
+        anew, _ = run_look(HostView(tree.root), specs, Inventory(), ALL_DIRTY)
         assert seen.match_results == anew.match_results
         assert seen.get_resource_candidates() == anew.get_resource_candidates()
         assembly = build_lists(seen, specs, held, told, now, unchanged_lists=settled)

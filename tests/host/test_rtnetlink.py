@@ -53,12 +53,12 @@ from agent.core.inventory.dirty_set import ALL_DIRTY
 from agent.host import rtnetlink
 from agent.host.root import Root
 from agent.scanners import source_kinds
-from agent.scanners.host_reader import HostReader
+from agent.scanners.host_reader import HostReader, HostView
 asked = []
 real = rtnetlink.read_alternative_names
 rtnetlink.read_alternative_names = lambda: asked.append(1) or real()
 root = Root()
-reader = HostReader(root)
+reader = HostReader(HostView(root))
 source = Source("net")
 for device in source_kinds.list_devices(root, [source], None, ALL_DIRTY).devices[source]:
     print(device.name, *reader.read_fact(device, "altnames"))

@@ -24,6 +24,7 @@ from agent.host import link_events
 from agent.host.link_events import ROUTES_PATH, watch_link_events
 from agent.host.root import Root
 from agent.registry import Registry
+from agent.scanners.host_reader import HostView
 from agent.tracker.tracker import Tracker
 from tests.core.builders import clause, line, spec
 from tests.core.test_log_pattern import message
@@ -82,7 +83,7 @@ async def seen():
     )
     published = asyncio.Event()
     tracker = Tracker(
-        Root(), Registry(), [linked], {}, debounce_s=0.0, rescan_interval_s=3600.0, get_held_ids=frozenset,
+        HostView(Root()), Registry(), [linked], {}, debounce_s=0.0, rescan_interval_s=3600.0, get_held_ids=frozenset,
         on_published=lambda *_: published.set(),
     )  # fmt: skip
 
@@ -118,7 +119,7 @@ async def healthy():
     entry = spec("example.com/net", source=Source("net"), id=(parse("{name}"),), checks=(link, renamed), match=VETH)
     published = asyncio.Event()
     tracker = Tracker(
-        Root(), Registry(), [entry], {}, debounce_s=0.0, rescan_interval_s=3600.0, get_held_ids=frozenset,
+        HostView(Root()), Registry(), [entry], {}, debounce_s=0.0, rescan_interval_s=3600.0, get_held_ids=frozenset,
         on_published=lambda *_: published.set(),
     )  # fmt: skip
 
@@ -157,8 +158,8 @@ async def moved():
     held = {"va"}
     published = asyncio.Event()
     tracker = Tracker(
-        Root(), Registry(), [entry], {}, debounce_s=0.0, rescan_interval_s=3600.0, get_held_ids=lambda: frozenset(held),
-        on_published=lambda *_: published.set(),
+        HostView(Root()), Registry(), [entry], {}, debounce_s=0.0, rescan_interval_s=3600.0,
+        get_held_ids=lambda: frozenset(held), on_published=lambda *_: published.set(),
     )  # fmt: skip
 
     async def until(condition):

@@ -9,6 +9,7 @@ from agent.core.inventory.dirty_set import ALL_DIRTY
 from agent.core.inventory.inventory import Inventory
 from agent.host.recorded_tree import DECLARED
 from agent.host.root import Root
+from agent.scanners.host_reader import HostView
 from agent.tracker.look_thread import run_look
 from tests.agent.rig import FOO, entry
 from tests.live.received_lists import HEALTHY, UNHEALTHY, last, story
@@ -120,7 +121,7 @@ def test_what_a_sweep_reads_does_not_depend_on_the_number_of_resources(rig, func
         configuration = load(str(rig.etc))
         assert configuration.is_valid, configuration.findings
         root = CountingRoot(str(rig.tree.top))
-        look, _ = run_look(root, configuration.resources, Inventory(), ALL_DIRTY)
+        look, _ = run_look(HostView(root), configuration.resources, Inventory(), ALL_DIRTY)
         assert sum(sighting.candidate is not None for sighting in look.match_results.values()) == functions
         return root.count
 

@@ -12,6 +12,7 @@ from agent.core.inventory.inventory import Inventory
 from agent.core.language.template import parse
 from agent.core.language.value import ValueType
 from agent.registry import Registry
+from agent.scanners.host_reader import HostView
 from agent.tracker import look_thread as module
 from agent.tracker.list_publisher import ListPublisher
 from agent.tracker.tracker import Tracker
@@ -32,7 +33,7 @@ ADDRESSES = ("0000:3b:00.0", "0000:5e:00.0")
 async def tracking(tree, specs=(NICS,), every=3600.0):
     published = asyncio.Event()
     tracker = Tracker(
-        tree.root,
+        HostView(tree.root),
         Registry(),
         specs,
         {},

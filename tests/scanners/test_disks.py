@@ -10,7 +10,7 @@ from agent.core.inventory.dirty_set import ALL_DIRTY
 from agent.core.inventory.inventory import Inventory
 from agent.host import udev
 from agent.scanners import source_kinds
-from agent.scanners.host_reader import HostReader
+from agent.scanners.host_reader import HostReader, HostView
 from agent.tracker.look_thread import run_look
 from tests.scanners.test_mounts import disk
 
@@ -49,7 +49,7 @@ def sd(tree, name="sda", minor=0, *partitions):
 def data(tree, kind, *arguments):
     """The data of each device of a source, by name."""
     source = Source(kind, arguments)
-    reader = HostReader(tree.root)
+    reader = HostReader(HostView(tree.root))
     devices = source_kinds.list_devices(tree.root, [source], None, ALL_DIRTY).devices[source]
     return {device.name: reader.read_fact(device, "data") for device in devices}
 
@@ -168,7 +168,7 @@ def test_the_nodes_of_a_controller_are_those_of_its_subsystem_too(tree):
     disk(tree, made, (259, 0), 1)
     source = Source("subsystem", ("nvme",))
     (device,) = source_kinds.list_devices(tree.root, [source], None, ALL_DIRTY).devices[source]
-    reader = HostReader(tree.root)
+    reader = HostReader(HostView(tree.root))
     assert set(reader.read_fact(device, "nodes")) == {"/dev/nvme0", "/dev/ng0n1", "/dev/nvme0n1", "/dev/nvme0n1p1"}
     reader.read_fact(device, "data")
     assert {SUBSYSTEM, made} <= reader.get_read_paths(device)
@@ -185,7 +185,7 @@ def test_a_disk_that_is_mounted_in_another_mount_namespace_is_mounted(tree, driv
         tree.file(f"/sys/fs/{driver}/sda/x")
     source = Source("subsystem", ("block",))
     (device,) = source_kinds.list_devices(tree.root, [source], None, ALL_DIRTY).devices[source]
-    assert HostReader(tree.root).read_fact(device, "mounted") is True
+    assert HostReader(HostView(tree.root)).read_fact(device, "mounted") is True
 
 
 @pytest.mark.parametrize("allowed", [None, *sorted(KINDS.keys() - {"multipath"}), "unprobed"])
@@ -199,7 +199,7 @@ def test_an_entry_of_class_disk_allows_what_it_names_and_nothing_else(tree, tmp_
     (tmp_path / "etc/resources.d/a.toml").write_text(
         f'[[resource]]\nname = "a.example/disk"\nclass = "disk"\n{options}id = "{{name}}"\n'
     )
-    look, _ = run_look(tree.root, load(str(tmp_path / "etc")).resources, Inventory(), ALL_DIRTY)
+    look, _ = run_look(HostView(tree.root), load(str(tmp_path / "etc")).resources, Inventory(), ALL_DIRTY)
     listed = {
         candidate.device.name for found in look.get_resource_candidates().values() for candidate in found.values()
     }

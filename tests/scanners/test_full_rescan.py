@@ -8,6 +8,7 @@ import pytest
 from agent.config.load import load
 from agent.core.inventory.dirty_set import ALL_DIRTY, DirtySet
 from agent.core.inventory.inventory import Inventory
+from agent.scanners.host_reader import HostView
 from agent.tracker.look_thread import LookThread, run_look
 from tests.tree import Tree, silent
 
@@ -160,7 +161,7 @@ def told(look):
 
 
 def swept(tree, specs, before):
-    return run_look(tree.root, specs, before, ALL_DIRTY)[0]
+    return run_look(HostView(tree.root), specs, before, ALL_DIRTY)[0]
 
 
 @pytest.mark.parametrize("what", CHANGES)
@@ -193,7 +194,7 @@ def test_nothing_is_missed_however_changes_events_and_sweeps_follow_each_other(t
         for file in rng.sample(sorted(files), rng.randrange(3)):
             tree.file(file, f"{rng.choice(files[file])}\n")
         if rng.random() < 0.5:  # an event, of what changed or of something else
-            look, _ = run_look(tree.root, specs, look, DirtySet(frozenset({rng.choice(places)})))
+            look, _ = run_look(HostView(tree.root), specs, look, DirtySet(frozenset({rng.choice(places)})))
         else:
             look = swept(tree, specs, look)
             assert told(look) == told(swept(tree, specs, Inventory()))
@@ -234,7 +235,9 @@ def test_what_has_the_name_of_another_is_not_taken_for_that(tree, tmp_path):
     again = "/sys/devices/platform/other/tty/ttyS0"
     tree.class_device(again, "tty", "ttyS0", 4, 66)
     tree.file(f"{again}/flags", "1\n")
-    look, _ = run_look(tree.root, specs, first, DirtySet(frozenset({"/dev/ttyS0", again, TTY}), frozenset({"tty"})))
+    look, _ = run_look(
+        HostView(tree.root), specs, first, DirtySet(frozenset({"/dev/ttyS0", again, TTY}), frozenset({"tty"}))
+    )
     assert look.match_results[again].devices[0].name == "/dev/ttyS0"
     assert told(look) == told(swept(tree, specs, Inventory()))
     for _ in range(3):
@@ -245,7 +248,7 @@ def test_what_has_the_name_of_another_is_not_taken_for_that(tree, tmp_path):
 async def test_nothing_is_taken_over_from_a_look_that_was_given_up(tree, specs, monkeypatch):
     """It has noted half of what became of partners, and its thread may go on with that at any time."""
     tree.file(f"{ROLE}/device", "0x5002\n")
-    looking = LookThread(tree.root)
+    looking = LookThread(HostView(tree.root))
     first, _ = await looking.run(specs, Inventory(), ALL_DIRTY)
     monkeypatch.setattr("agent.tracker.look_thread.SILENT_SECONDS", 0.1)
     with silent(monkeypatch, f"{GPU}/vendor"):
@@ -260,7 +263,7 @@ async def test_nothing_is_taken_over_from_a_look_that_was_given_up(tree, specs, 
 def test_what_is_gone_is_forgotten_although_everything_is_judged_anew_time_and_again(tree, specs):
     look = swept(tree, specs, Inventory())
     shutil.rmtree(tree.at(VF))
-    look, _ = run_look(tree.root, specs, look, DirtySet(frozenset({VF}), frozenset({"pci"})))
+    look, _ = run_look(HostView(tree.root), specs, look, DirtySet(frozenset({VF}), frozenset({"pci"})))
     for number in range(30):
         tree.file("/etc/cables", f"0000:3b:02.1 0000:3b:02.2 {number}\n")  # which nothing says whom it concerns
         look = swept(tree, specs, look)
@@ -274,7 +277,7 @@ def test_what_is_asked_between_two_sweeps_is_remembered_up_to_an_amount(tree, sp
     look = first = swept(tree, specs, Inventory())
     for number in range(1000):
         tree.file(f"{USER}/kind", f"{number}\n")
-        look, _ = run_look(tree.root, specs, look, DirtySet(frozenset({USER})))
+        look, _ = run_look(HostView(tree.root), specs, look, DirtySet(frozenset({USER})))
         if look.read_history is None:
             break
     assert look.read_history is None

@@ -15,7 +15,7 @@ from agent.core.language.value import Absent
 from agent.core.lists.build_lists import build_lists
 from agent.host.root import Root
 from agent.scanners import source_kinds
-from agent.scanners.host_reader import HostReader
+from agent.scanners.host_reader import HostReader, HostView
 from agent.scanners.word_route import TABLES
 from agent.scanners.word_table import Relation
 from tests.core.builders import spec
@@ -72,7 +72,7 @@ def words_of(kind):
 def everything(root, reader=None):
     """All facts of all devices: by source and name of the device, by word."""
     listing = source_kinds.list_devices(root, SOURCES, None, ALL_DIRTY)
-    reader = reader or HostReader(root)
+    reader = reader or HostReader(HostView(root))
     return {
         (str(source), device.name): {word: reader.read_fact(device, word) for word in words_of(device.source)}
         for source, devices in listing.devices.items()
@@ -136,7 +136,7 @@ DAMAGES = {
 
 @pytest.mark.parametrize("damage", DAMAGES, ids=str)
 def test_damage_is_a_reason_of_that_device_and_of_no_other(machine, damage):
-    reader = HostReader(machine.root)
+    reader = HostReader(HostView(machine.root))
     before = everything(machine.root, reader)
     known = keys(machine.root)
     assert len(others(before)) > 20
@@ -147,7 +147,7 @@ def test_damage_is_a_reason_of_that_device_and_of_no_other(machine, damage):
                 DAMAGES[damage](path)
     after = everything(machine.root)
     assert others(after) == others(before)
-    sweep = HostReader(machine.root).reread([reader.reads], changed_keys=())
+    sweep = HostReader(HostView(machine.root)).reread([reader.reads], changed_keys=())
     worse = {name for (source, name), said in before.items() if after.get((source, name), said) != said}
     touched = {name for (source, name), key in known.items() if key in sweep.keys}
     assert worse <= touched
@@ -238,7 +238,7 @@ def test_names_of_any_bytes(tree):
     source = Source("subsystem", ("npu",))
     entries = [spec(source=source, id=(parse("{name}"), parse("{path_id}")))]
     listing = source_kinds.list_devices(tree.root, [source], None, ALL_DIRTY)
-    now = update_inventory(entries, listing, HostReader(tree.root))
+    now = update_inventory(entries, listing, HostReader(HostView(tree.root)))
     devices = build_lists(now, entries, frozenset(), {}, 0.0).lists["example.com/a"].devices
     assert len(devices) > len(NAMES) - 4
     assert all(re.fullmatch(r"[A-Za-z0-9._:@-]{1,63}", device.id) for device in devices)

@@ -7,14 +7,14 @@ from agent.core.inventory.dirty_set import ALL_DIRTY, DirtySet
 from agent.core.language.value import Absent
 from agent.host.root import Root
 from agent.scanners import source_kinds
-from agent.scanners.host_reader import HostReader
+from agent.scanners.host_reader import HostReader, HostView
 
 SOURCE = Source("infiniband")
 
 
 def seen(root):
     devices = source_kinds.list_devices(root, [SOURCE], None, ALL_DIRTY).devices[SOURCE]
-    return HostReader(root), {device.name: device for device in devices}
+    return HostReader(HostView(root)), {device.name: device for device in devices}
 
 
 def test_the_nodes_of_an_adapter_with_two_ports(tree):

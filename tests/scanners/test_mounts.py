@@ -8,7 +8,7 @@ from agent.core.entry.resource_spec import Source
 from agent.core.inventory.dirty_set import ALL_DIRTY
 from agent.host.root import Root
 from agent.scanners import source_kinds
-from agent.scanners.host_reader import HostReader
+from agent.scanners.host_reader import HostReader, HostView
 
 MOUNTS = """\
 22 27 0:21 / /proc rw,relatime - proc proc rw
@@ -56,7 +56,7 @@ def facts(tree):
     sources = [Source("pci"), *(Source("subsystem", (n,)) for n in ("block", "scsi_generic", "nvme", "nvme-generic"))]
     listing = source_kinds.list_devices(tree.root, sources, None, ALL_DIRTY)
     devices = {device.name: device for source in sources for device in listing.devices[source]}
-    reader = HostReader(tree.root)
+    reader = HostReader(HostView(tree.root))
     return lambda name, word: reader.read_fact(devices[name], word)
 
 
@@ -88,7 +88,7 @@ def test_ways_to_one_namespace(tree):
     tree.file("/proc/self/mountinfo", "27 1 259:0 / / rw - ext4 /dev/nvme0n1 rw\n")
     source = Source("pci")
     devices = source_kinds.list_devices(tree.root, [source], None, ALL_DIRTY).devices[source]
-    reader = HostReader(tree.root)
+    reader = HostReader(HostView(tree.root))
     assert [reader.read_fact(device, "mounted") for device in devices] == [True, False]
 
 
@@ -98,7 +98,7 @@ def test_a_list_of_mounts_of_many_pages(tree):
     disk(tree, "/sys/devices/x/block/sda", (8, 0))
     source = Source("subsystem", ("block",))
     (device,) = source_kinds.list_devices(tree.root, [source], None, ALL_DIRTY).devices[source]
-    assert HostReader(tree.root).read_fact(device, "mounted") is True
+    assert HostReader(HostView(tree.root)).read_fact(device, "mounted") is True
 
 
 @pytest.mark.skipif(not os.access("/proc/kallsyms", os.R_OK), reason="this kernel lists no symbols")
@@ -116,7 +116,7 @@ def test_consoles(tree):
 
     def consoles():
         devices = source_kinds.list_devices(tree.root, [source], None, ALL_DIRTY).devices[source]
-        reader = HostReader(tree.root)
+        reader = HostReader(HostView(tree.root))
         return [device.name for device in devices if reader.read_fact(device, "console")]
 
     assert consoles() == []
@@ -134,7 +134,7 @@ def test_the_clock_of_an_interface(tree):
 
     source = Source("net")
     one, two = source_kinds.list_devices(tree.root, [source], None, ALL_DIRTY).devices[source]
-    reader = HostReader(tree.root)
+    reader = HostReader(HostView(tree.root))
     assert reader.read_fact(one, "ptp.node") == "/dev/ptp3"
     assert reader.read_fact(two, "ptp").reason == "ptp: it has no clock"
 
@@ -144,4 +144,4 @@ def test_the_clock_of_a_real_interface_is_asked_of_its_driver():
     root = Root()
     devices = source_kinds.list_devices(root, [source], None, ALL_DIRTY).devices[source]
     lo = next(device for device in devices if device.name == "lo")
-    assert HostReader(root).read_fact(lo, "ptp").reason == "ptp: it has no clock"
+    assert HostReader(HostView(root)).read_fact(lo, "ptp").reason == "ptp: it has no clock"

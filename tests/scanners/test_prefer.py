@@ -9,6 +9,7 @@ from agent.core.inventory.device import make_list_sort_key
 from agent.core.inventory.dirty_set import ALL_DIRTY, DirtySet
 from agent.core.inventory.inventory import Inventory
 from agent.core.lists.build_lists import build_lists
+from agent.scanners.host_reader import HostView
 from agent.tracker.look_thread import run_look
 from tests.tree import Tree
 
@@ -59,7 +60,7 @@ def looking(tmp_path, tree):
 
         def again(self, *paths):
             touched = DirtySet(frozenset(paths)) if paths else ALL_DIRTY
-            self.look, _ = run_look(tree.root, self.specs, self.look, touched)
+            self.look, _ = run_look(HostView(tree.root), self.specs, self.look, touched)
             (snapshot,) = build_lists(self.look, self.specs, frozenset(), {}, 0.0).lists.values()
             assert list(snapshot.devices) == sorted(snapshot.devices, key=make_list_sort_key)
             self.stock = build_choice_pool(

@@ -8,7 +8,7 @@ from agent.core.inventory.inventory import update_inventory
 from agent.core.inventory.listing import SkippedPath
 from agent.core.language.value import Absent
 from agent.scanners import source_kinds
-from agent.scanners.host_reader import HostReader
+from agent.scanners.host_reader import HostReader, HostView
 from agent.scanners.scanner import SourceListing
 
 
@@ -92,7 +92,7 @@ def test_what_a_usb_device_says(tree):
     tree.netdev(f"{stick}/1-1.4:1.0", "wwan1")
     root, source = tree.root, Source("usb")
     device = sweep(tree, source).devices[0]
-    reader = HostReader(root)
+    reader = HostReader(HostView(root))
     said = {
         word: reader.read_fact(device, word)
         for word in ("vendor", "serial", "port", "hub", "net.name", "usb.port", "pci.address", "authorized", "numa")
@@ -124,7 +124,7 @@ def test_every_interface_and_its_place(tree):
         "ens1": "net:pci-0000:3c:00.0/1",
         "br0": "net:br0",
     }
-    reader = HostReader(tree.root)
+    reader = HostReader(HostView(tree.root))
     virtual = {device.name: reader.read_fact(device, "virtual") for device in found.devices}
     assert [name for name, said in virtual.items() if said] == ["br0"]
 
@@ -157,7 +157,7 @@ def test_subfunctions_of_one_function_are_told_apart(tree):
         "mlx5_core.sf.2": "auxiliary:pci-0000:3b:00.0/sf88",
         "mlx5_core.sf.3": "auxiliary:pci-0000:3b:00.0/sf99",
     }
-    reader = HostReader(tree.root)
+    reader = HostReader(HostView(tree.root))
     device = next(device for device in found.devices if device.name == "mlx5_core.sf.3")
     words = ("sfnum", "netdev.name", "rdma.name", "rdma.pci.address")
     assert [reader.read_fact(device, word) for word in words] == [99, "enp59s0f0s99", "mlx5_3", "0000:3b:00.0"]
@@ -184,7 +184,7 @@ def test_card_and_render_node_are_one_host_device(tree):
         "card9": "drm:card9",
         "renderD130": "drm:platform-amdgpu_xcp_0",
     }
-    reader = HostReader(tree.root)
+    reader = HostReader(HostView(tree.root))
 
     def said(name, *words):
         device = next(device for device in found.devices if device.name == name)
@@ -208,14 +208,14 @@ def test_a_render_node_that_comes_late_is_seen(tree):
     source = Source("drm")
     before = source_kinds.list_devices(tree.root, [source], None, ALL_DIRTY)
     (device,) = before.devices[source]
-    reader = HostReader(tree.root)
+    reader = HostReader(HostView(tree.root))
     assert isinstance(reader.read_fact(device, "render"), Absent)
     tree.drm(gpu, None, 128)
     event = DirtySet(frozenset({f"{gpu}/drm/renderD128"}), frozenset({"drm"}))
     assert event.overlaps(reader.get_read_paths(device))
     now = source_kinds.list_devices(tree.root, [source], before, event)
     assert now.devices[source] == sweep(tree, source).devices
-    assert HostReader(tree.root).read_fact(now.devices[source][0], "render") == "/dev/dri/renderD128"
+    assert HostReader(HostView(tree.root)).read_fact(now.devices[source][0], "render") == "/dev/dri/renderD128"
 
 
 def test_the_relations_of_a_function(tree):
@@ -223,7 +223,7 @@ def test_the_relations_of_a_function(tree):
     tree.drm(gpu, 0, 128)
     tree.infiniband(gpu, "mlx5_0")
     device = sweep(tree, Source("pci")).devices[0]
-    reader = HostReader(tree.root)
+    reader = HostReader(HostView(tree.root))
     words = ("drm.render", "drm.render_minor", "rdma.name", "rdma.uverbs", "rdma.ports.state", "vfs")
     assert [reader.read_fact(device, word) for word in words] == [
         "/dev/dri/renderD128", 128, "mlx5_0", "/dev/infiniband/uverbs0", ("active",), 4,
@@ -246,7 +246,7 @@ def test_mediated_devices(tree):
     tree.iommu_group(12, made)
     found = sweep(tree, Source("mdev"))
     assert places(found) == [f"mdev:{one}", f"mdev:{two}"]
-    reader = HostReader(tree.root)
+    reader = HostReader(HostView(tree.root))
     words = ("uuid", "type", "iommu.group", "pci.address", "numa")
     assert [reader.read_fact(found.devices[0], word) for word in words] == [one, "GRID_T4-1Q", 12, "0000:3b:00.0", 1]
     assert reader.read_fact(found.devices[1], "type") == "i915-GVTg_V5_4"
@@ -263,7 +263,7 @@ def test_directories_of_patterns(tree):
     assert names(found) == ["/proc/driver/nvidia/gpus/0000:3b:00.0", "/proc/driver/nvidia/gpus/0000:86:00.0"]
     assert places(found) == ["dir:0000:3b:00.0", "dir:0000:86:00.0"]
     assert found.skipped_paths == ()
-    reader = HostReader(tree.root)
+    reader = HostReader(HostView(tree.root))
     assert reader.read_fact(found.devices[0], "name") == "0000:3b:00.0"
     assert reader.read_fact(found.devices[0], "./information") == "Model: x"
     assert sweep(tree, Source("dir", ("/proc/none/*",))).skipped_paths == (
@@ -334,7 +334,7 @@ def test_fixed_names_are_always_there(tree):
     assert names(found) == ["b", "a"]
     assert sweep(tree, source, found) is found
     assert source_kinds.is_same_device(tree.root, found.devices[0])
-    reader = HostReader(tree.root)
+    reader = HostReader(HostView(tree.root))
     assert reader.read_fact(found.devices[0], "name") == "b"
     for word in ("node", "driver", "numa", "pci.address", "parent.name", "path_id", "./x", "udev.X", "subsystem"):
         assert isinstance(reader.read_fact(found.devices[0], word), Absent), word
@@ -346,10 +346,10 @@ def test_a_source_whose_time_has_come_is_read_anew_and_no_other(tree):
         tree.file(f"/proc/driver/{name}/0/state", "1")
     sources = [Source("dir", (f"/proc/driver/{name}/*",)) for name in ("x", "y")]
     listing = source_kinds.list_devices(tree.root, sources, None, ALL_DIRTY)
-    before = update_inventory([], listing, HostReader(tree.root))
+    before = update_inventory([], listing, HostReader(HostView(tree.root)))
     due = DirtySet(sources=frozenset(sources[:1]))
     now = update_inventory(
-        [], source_kinds.list_devices(tree.root, sources, listing, due), HostReader(tree.root), before, due
+        [], source_kinds.list_devices(tree.root, sources, listing, due), HostReader(HostView(tree.root)), before, due
     )
     one, two = (listing.devices[source][0].key for source in sources)
     assert now.match_results[one] is not before.match_results[one]

@@ -9,6 +9,7 @@ from agent.core.inventory.dirty_set import ALL_DIRTY
 from agent.core.inventory.inventory import Inventory
 from agent.core.lists.build_lists import build_lists
 from agent.core.lists.numa_topology import find_withheld_topology
+from agent.scanners.host_reader import HostView
 from agent.status.agent_status import Status
 from agent.tracker.look_thread import run_look
 from tests.tree import Tree
@@ -31,7 +32,7 @@ def told(tmp_path, tree):
         file.write_text(f'[[resource]]\nname = "example.com/a"\n{text}\n{GIVE}')
         configuration = load(str(tmp_path / "config"))
         assert configuration.is_valid, configuration.findings
-        now, _ = run_look(tree.root, configuration.resources, Inventory(), ALL_DIRTY)
+        now, _ = run_look(HostView(tree.root), configuration.resources, Inventory(), ALL_DIRTY)
         (snapshot,) = build_lists(now, configuration.resources, frozenset(), {}, 0.0).lists.values()
         return {device.id: device.numa for device in snapshot.devices}, find_withheld_topology(snapshot, now)
 

@@ -12,7 +12,7 @@ from agent.core.language.glob import PatternError
 from agent.core.language.value import Absent, ValueType
 from agent.host.root import Root
 from agent.scanners import source_kinds
-from agent.scanners.host_reader import HostReader
+from agent.scanners.host_reader import HostReader, HostView
 from agent.scanners.source_kinds import UnknownWordError, WordType
 from tests.core.builders import clause, line, spec
 
@@ -24,7 +24,7 @@ class Facts:
         source = Source(kind, arguments)
         listing = source_kinds.list_devices(root, [source], None, ALL_DIRTY)
         self.devices = {device.name: device for device in listing.devices[source]}
-        self.reader = HostReader(root)
+        self.reader = HostReader(HostView(root))
 
     def __call__(self, name, word):
         return self.reader.read_fact(self.devices[name], word)
@@ -532,7 +532,7 @@ def test_facts_are_read_once_and_fresh_ones_anew(tree):
     assert facts("0000:00:01.0", "label") == "a"
     tree.file("/sys/bus/pci/devices/0000:00:01.0/label", "b")
     assert facts("0000:00:01.0", "label") == "a"
-    assert HostReader(tree.root).read_fact(facts.devices["0000:00:01.0"], "label") == "b"
+    assert HostReader(HostView(tree.root)).read_fact(facts.devices["0000:00:01.0"], "label") == "b"
 
 
 def test_what_a_device_rests_on(tree):
@@ -675,7 +675,7 @@ def test_fifty_entries_read_each_file_once_and_each_function_of_a_pf_once(tree):
     root = Counting(str(tree.top))
     listing = source_kinds.list_devices(root, [each.source for each in specs], None, ALL_DIRTY)
     assert root.listed.count("/sys/bus/pci/devices") == 1
-    now = update_inventory(specs, listing, HostReader(root))
+    now = update_inventory(specs, listing, HostReader(HostView(root)))
     assert len(now.match_results) == 1 + 256 + 240
     assert all(len(sighting.mismatches) == 50 for sighting in now.match_results.values())
     assert root.files
@@ -688,7 +688,7 @@ def test_fifty_entries_read_each_file_once_and_each_function_of_a_pf_once(tree):
     (device,) = [device for device in listing.devices[Source("pci")] if device.name == "0000:3d:07.1"]
     event = DirtySet(frozenset({device.directory}), frozenset({"pci"}))
     after = source_kinds.list_devices(root, [Source("pci")], listing, event)
-    assert update_inventory(specs, after, HostReader(root), now, event).match_results == now.match_results
+    assert update_inventory(specs, after, HostReader(HostView(root)), now, event).match_results == now.match_results
     assert set(root.files) == {f"{device.directory}/vendor"}
     assert root.listed == []
 

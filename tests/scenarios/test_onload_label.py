@@ -7,6 +7,7 @@ import pytest
 from agent.config.load import load
 from agent.core.inventory.dirty_set import ALL_DIRTY
 from agent.core.inventory.inventory import Inventory
+from agent.scanners.host_reader import HostView
 from agent.tracker.look_thread import run_look
 from tests.tree import Tree
 
@@ -22,7 +23,7 @@ def wanted(top, option, *, loaded=True):
     tree = Tree(top / "m")
     if loaded:
         tree.file(RELEASE, "8.1.3.40\n")
-    look, _ = run_look(tree.root, specs, Inventory(), ALL_DIRTY)
+    look, _ = run_look(HostView(tree.root), specs, Inventory(), ALL_DIRTY)
     return [(one.command.argv, one.runs_once) for one in look.prepare_requests.get(0, ())], tree
 
 

@@ -23,6 +23,7 @@ from agent.core.struct import Struct, replace
 from agent.host.cdi_specs import SpecDirectories
 from agent.host.root import Root
 from agent.reread import find_device_requests, reread_devices
+from agent.scanners.host_reader import HostView
 from agent.tracker.look_thread import run_look
 
 
@@ -36,8 +37,7 @@ class GeneratedSpec(NamedTuple):
 class DryRun(Struct):
     """One look at the host, as the agent has it during an Allocate call."""
 
-    root: Root
-    cdi: SpecDirectories
+    host: HostView
     specs: tuple[ResourceSpec, ...]
     inventory: Inventory
     candidates: ResourceCandidates
@@ -103,16 +103,14 @@ class DryRun(Struct):
             for device in self._reread_devices(resource, ids)
             if device.spec is not None and device.spec.via
         }
-        directories = self.cdi.directories
+        directories = self.host.cdi.directories
         if not edits or not directories:
             return None
         return GeneratedSpec(f"{directories[-1]}/{make_file_name(resource)}", build_spec(resource, edits))
 
     def _reread_devices(self, resource: str, ids: Sequence[str]) -> list[RereadDevice]:
         devices = parse_ids(self.device_lists[resource], ids)
-        return reread_devices(
-            self.root, find_device_requests(resource, self.find_entry(resource), devices, self), self.cdi
-        )
+        return reread_devices(self.host, find_device_requests(resource, self.find_entry(resource), devices, self))
 
     def find_entry(self, resource: str) -> ResourceSpec:
         """Return the entry of a resource."""
@@ -133,8 +131,8 @@ def _without_spec(spec: ResourceSpec) -> ResourceSpec:
 
 def take_dry_run(root: Root, specs: Sequence[ResourceSpec], cdi: Sequence[str]) -> DryRun:
     """Look at the host and return the dry run."""
-    directories = SpecDirectories(cdi)
-    inventory, _ = run_look(root, specs, Inventory(), ALL_DIRTY, directories)
+    host = HostView(root, SpecDirectories(cdi))
+    inventory, _ = run_look(host, specs, Inventory(), ALL_DIRTY)
     candidates = evaluate_one_look(inventory.get_resource_candidates())
     lists = build_lists(inventory, specs, frozenset(), {}, 0.0, candidates=candidates)
-    return DryRun(root, directories, tuple(specs), inventory, candidates, lists)
+    return DryRun(host, tuple(specs), inventory, candidates, lists)

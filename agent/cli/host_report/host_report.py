@@ -16,7 +16,7 @@ from agent.core.lists.id_assignment import UnlistedCandidate
 from agent.core.lists.numa_topology import WithheldTopology
 from agent.core.struct import Struct
 from agent.host.root import Root
-from agent.scanners.host_reader import HostReader
+from agent.scanners.host_reader import HostReader, HostView
 
 _HARDWARE_WORDS = {"usb": "usb.name", "pci": "pci.address"}  # the word that leads to the hardware, by source
 _NO_HARDWARE = ("", "")
@@ -107,7 +107,7 @@ class HostReport:
         self.root = root
         self.specs = tuple(specs)
         self.get_facts = get_facts
-        self._reader = HostReader(root)
+        self._reader = HostReader(HostView(root))
 
     @cached_property
     def mismatches_by_clause(self) -> Mapping[str, Mapping[str, Sequence[tuple[HostReportItem, EntryMismatch]]]]:

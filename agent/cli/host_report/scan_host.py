@@ -26,7 +26,7 @@ from agent.core.lists.numa_topology import find_withheld_topology
 from agent.host.cdi_specs import SpecDirectories
 from agent.host.root import Root
 from agent.scanners import source_kinds
-from agent.scanners.host_reader import HostReader
+from agent.scanners.host_reader import HostReader, HostView
 
 _MAX_DEPTH = 4  # levels of directories below /dev: /dev/bus/usb/001/002 is the fourth
 _NODES_PER_SOURCE = 100  # nodes in one source
@@ -57,7 +57,7 @@ def scan_host(
     scanned_sources = (*configured, *always, *(spec.source for spec in classes), *extra_sources, *nodes)
     entry_sources = dict.fromkeys(source for spec in (*specs, *classes) for source in spec.sources)
     listing = source_kinds.list_devices(root, (*scanned_sources, *entry_sources), None, ALL_DIRTY)
-    reader = HostReader(root, SpecDirectories(cdi_directories))
+    reader = HostReader(HostView(root, SpecDirectories(cdi_directories)))
     inventory = update_inventory(specs, Listing({source: listing.devices[source] for source in entry_sources}), reader)
 
     def get_facts(spec: ResourceSpec, host: HostDevice) -> Facts:

@@ -18,7 +18,7 @@ from agent.core.struct import Struct
 from agent.host.root import Root
 from agent.scanners import source_kinds
 from agent.scanners.common_words import EVERY
-from agent.scanners.host_reader import HostReader
+from agent.scanners.host_reader import HostReader, HostView
 
 # Source kinds that need an argument, with the argument to write.
 SOURCE_HINTS = {
@@ -75,7 +75,7 @@ def parse_source(root: Root, name: str) -> Source | None:
 def build_word_list(root: Root, source: Source) -> WordList:
     """Read the devices of a source and return the words with their values."""
     devices = source_kinds.list_devices(root, (source,), None, ALL_DIRTY).devices[source]
-    reader = HostReader(root)
+    reader = HostReader(HostView(root))
     table = source_kinds.KINDS[source.kind].TABLE
 
     def list_values(word: str) -> tuple[str, ...]:
