@@ -2,7 +2,8 @@
 
 `Struct` is frozen: two are equal if they have the same class and equal fields, and it can be hashed if its fields can
 be. `MutableStruct` is for the few objects that are filled step by step; it cannot be hashed. Both have slots: only a
-class with `dict=True` may have cached properties. Fields are not checked at run time; mypy checks them.
+class with `dict=True` may have cached properties. Fields are not checked at run time; mypy checks
+them, and `convert` checks what comes from a file.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, TypeVar, dataclass_transform
 
 import msgspec
-from msgspec import field
+from msgspec import convert, field
 from msgspec.structs import asdict
 
 if TYPE_CHECKING:  # mypy checks the fields that this one is called with, and not those of msgspec's
@@ -20,7 +21,7 @@ if TYPE_CHECKING:  # mypy checks the fields that this one is called with, and no
 else:
     from msgspec.structs import replace
 
-__all__ = ["MutableStruct", "Struct", "asdict", "field", "ignore_in_comparison", "replace"]
+__all__ = ["MutableStruct", "Struct", "asdict", "convert", "field", "ignore_in_comparison", "replace"]
 
 _S = TypeVar("_S", bound="Struct")
 

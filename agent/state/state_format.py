@@ -4,26 +4,68 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from itertools import pairwise
-from typing import Any, TypeVar
 
-from agent.core.entry.resource_spec import SHARE_MARK
+from agent.core.changes import find_changed_objects
 from agent.core.health.check_states import CheckMap
 from agent.core.health.drain_overlay import Drain, DrainSet
 from agent.core.health.saved_checks import SavedChecks
-from agent.core.inventory.device import SHARE_SUFFIX, Device, DeviceList, Health, Member, make_list_sort_key
+from agent.core.inventory.device import SHARE_SUFFIX, Device, DeviceList, Health, make_list_sort_key
 from agent.core.inventory.hardware import get_key_without_number, is_device_node
 from agent.core.language.template import ID_LIMIT
 from agent.core.reason import Reason
-from agent.core.struct import Struct, field, replace
+from agent.core.struct import Struct, convert, field, replace
 
 VERSION = 1
 NOT_FOUND_YET = Reason.from_text("not seen since the agent started")
 _ID = re.compile(rf"[A-Za-z0-9_.:@-]{{1,{ID_LIMIT}}}")
 _SHARES_LIMIT = 1_000_000
+# The keys of a device in the file, and the fields of `Device`. The optional ones are written if they have a value.
+_REQUIRED_KEYS = {
+    "id": "id",
+    "place": "location",
+    "key": "key",
+    "stamp": "instance_id",
+    "numa": "numa",
+    "shares": "shares",
+    "first_share": "first_share",
+}
+_OPTIONAL_KEYS = {
+    "members": "members",
+    "lost": "missing_members",
+    "lead": "id_location",
+    "grouping": "grouping_digest",
+    "carried": "moved_words",
+    "contested": "has_contested_id",
+    "suffix": "share_suffix",
+    "shuts": "exclusive_keys",
+}
+_EMPTY_DEVICE = Device("", "", "", Health.UNHEALTHY)
 
-T = TypeVar("T")
+
+class _SavedDrains(Struct):
+    """The drains in the file. See `DrainSet`."""
+
+    places: Mapping[str, Drain] = field(default_factory=dict)
+    resources: Mapping[str, Drain] = field(default_factory=dict)
+
+
+class _StateContent(Struct):
+    """The content of the file, by its keys. See `SavedState` and `SavedChecks`."""
+
+    version: int
+    lists: Mapping[str, tuple[Mapping[str, object], ...]]
+    held: frozenset[str]
+    fanned: Mapping[str, str] = field(default_factory=dict)
+    failing: CheckMap[str] = field(default_factory=dict)
+    latched: CheckMap[bool] = field(default_factory=dict)
+    counted: CheckMap[int] = field(default_factory=dict)
+    cleared: CheckMap[int] = field(default_factory=dict)
+    boot: str = ""
+    well: Mapping[str, AbstractSet[str]] = field(default_factory=dict)
+    drained: _SavedDrains = field(default_factory=_SavedDrains)
 
 
 class SavedState(Struct):
@@ -69,89 +111,63 @@ class StateWriter:
         return f'{{"version": {VERSION},\n"lists": {{\n{lists}\n}},\n{other_lines}}}\n'
 
     def _format_list(self, name: str, device_list: DeviceList) -> tuple[DeviceList, str]:
-        previous_list, text = self._lists.get(name, (None, ""))
-        if previous_list is None or not _is_same_text(previous_list.devices, device_list.devices):
+        previous_list, text = self._lists.get(name, (DeviceList(name), "[]"))
+        removed, added = find_changed_objects(previous_list.devices, device_list.devices)
+        if [*map(_build_device, removed)] != [*map(_build_device, added)]:
             text = json.dumps([_build_device(device) for device in device_list.devices])
         return device_list, text
 
 
-def _is_same_text(previous_devices: Sequence[Device], current_devices: Sequence[Device]) -> bool:
-    """Return whether both lists have the same text. An unchanged device is the same object (`build_lists`)."""
-    return len(previous_devices) == len(current_devices) and all(
-        previous_device is current_device or _build_device(previous_device) == _build_device(current_device)
-        for previous_device, current_device in zip(previous_devices, current_devices, strict=True)
-    )
-
-
 def _build_device(device: Device) -> dict[str, object]:
-    return {
-        "id": device.id,
-        "place": device.location,
-        "key": device.key,
-        "stamp": device.instance_id,
-        "numa": list(device.numa),
-        "shares": device.shares,
-        "first_share": device.first_share,
-        **({} if not device.grouping_digest else _build_group(device)),
-        **({} if not device.moved_words else {"carried": list(device.moved_words)}),
-        **({} if not device.has_contested_id else {"contested": True}),
-        **({} if device.share_suffix == SHARE_MARK else {"suffix": device.share_suffix}),
-        **({} if not device.exclusive_keys else {"shuts": list(device.exclusive_keys)}),
+    optional_values = {
+        key: value
+        for key, name in _OPTIONAL_KEYS.items()
+        if (value := getattr(device, name)) != getattr(_EMPTY_DEVICE, name)
     }
+    return {key: getattr(device, name) for key, name in _REQUIRED_KEYS.items()} | optional_values
 
 
-def _build_group(device: Device) -> dict[str, object]:
-    """Return the saved values of a device with several host devices."""
-    return {
-        "members": list(map(list, device.members)),
-        "lost": list(map(list, device.missing_members)),
-        "lead": device.id_location,
-        "grouping": device.grouping_digest,
-    }
-
-
-def parse_state(content: Any) -> SavedState:  # noqa: ANN401  JSON is anything
+def parse_state(content: object) -> SavedState:
     """Return the state of a file.
 
     Raises:
         KeyError, TypeError, ValueError: the content differs from the format of `StateWriter`.
     """
-    content = _require_type(content, dict)
-    if content["version"] != VERSION:
-        raise ValueError(f"version {content['version']}")
+    if isinstance(content, dict) and content.get("version") != VERSION:
+        raise ValueError(f"version {content.get('version')}")
+    state = convert(content, _StateContent)
     lists = {
-        name: DeviceList(name, tuple(sorted(map(_parse_device, _require_type(devices, list)), key=make_list_sort_key)))
-        for name, devices in _require_type(content["lists"], dict).items()
+        name: DeviceList(name, tuple(sorted(map(_parse_device, devices), key=make_list_sort_key)))
+        for name, devices in state.lists.items()
     }
     devices = sorted((device for list_ in lists.values() for device in list_.devices), key=make_list_sort_key)
     for device, following in pairwise(devices):
         if device.share_base == following.share_base and following.first_share < (device.shares or 1):
             raise ValueError(f"{device.id} is in it twice")
-    held_ids = frozenset(_require_type(id, str) for id in _require_type(content["held"], list))  # noqa: A001  the API's own word
-    name_table = _require_type(content.get("fanned", {}), dict)
-    generated_names = {name: _require_type(written, str) for name, written in name_table.items() if name in lists}
-    failing, latched = (
-        _parse_check_values(content.get("failing", {}), str),
-        _parse_check_values(content.get("latched", {}), bool),
-    )
-    counted, cleared = (
-        _parse_check_values(content.get("counted", {}), int),
-        _parse_check_values(content.get("cleared", {}), int),
-    )
-    boot_id = _require_type(content.get("boot", ""), str)
-    drain_set = _parse_drain_set(content.get("drained", {}))
-    passed_checks = {
-        entry: {_require_type(place, str) for place in _require_type(places, list)}
-        for entry, places in _require_type(content.get("well", {}), dict).items()
-    }
     return SavedState(
         lists,
-        held_ids,
-        generated_names,
-        SavedChecks(failing, latched, counted, cleared, passed_checks),
-        boot_id,
-        drain_set,
+        state.held,
+        {name: written_name for name, written_name in state.fanned.items() if name in lists},
+        SavedChecks(state.failing, state.latched, state.counted, state.cleared, state.well),
+        state.boot,
+        DrainSet(state.drained.places, state.drained.resources),
     )
+
+
+def _parse_device(entry: Mapping[str, object]) -> Device:
+    values = {name: entry[key] for key, name in _REQUIRED_KEYS.items()}
+    values |= {name: entry[key] for key, name in _OPTIONAL_KEYS.items() if key in entry}
+    device = convert(values | {"health": Health.UNHEALTHY.value}, Device)
+    if not _ID.fullmatch(device.id):
+        raise ValueError(f"{device.id[:ID_LIMIT]!r} is no id")
+    first_share, shares = device.first_share, device.shares
+    if not (first_share == 0 if shares is None else 0 <= first_share < shares <= _SHARES_LIMIT):
+        raise ValueError(f"{device.id} has shares from {first_share} to {shares}")
+    if any(node < 0 for node in device.numa):
+        raise ValueError(f"{device.id} has NUMA nodes {device.numa}")
+    if not SHARE_SUFFIX.fullmatch(device.share_suffix):
+        raise ValueError(f"{device.id} has shares behind {device.share_suffix[:ID_LIMIT]!r}")
+    return replace(device, reason=NOT_FOUND_YET)
 
 
 def reset_for_boot(lists: Mapping[str, DeviceList]) -> dict[str, DeviceList]:
@@ -167,75 +183,3 @@ def _without_number(device: Device) -> Device:
         return device
     members = tuple(member._replace(instance_id="", key=get_key_without_number(member)) for member in device.members)
     return replace(device, instance_id="", key=get_key_without_number(device), members=members)
-
-
-def _parse_check_values(entries: Any, kind: type[T]) -> CheckMap[T]:  # noqa: ANN401  JSON is anything
-    return {
-        entry: {
-            place: {check: _require_type(value, kind) for check, value in _require_type(checks, dict).items()}
-            for place, checks in _require_type(places, dict).items()
-        }
-        for entry, places in _require_type(entries, dict).items()
-    }
-
-
-def _parse_drain_set(content: Any) -> DrainSet:  # noqa: ANN401  JSON is anything
-    table = _require_type(content, dict)
-    places, resources = (_require_type(table.get(part, {}), dict) for part in ("places", "resources"))
-    return DrainSet(
-        {name: _parse_drain(drain) for name, drain in places.items()},
-        {name: _parse_drain(drain) for name, drain in resources.items()},
-    )
-
-
-def _parse_drain(entry: Any) -> Drain:  # noqa: ANN401  JSON is anything
-    reason, since = _require_type(entry, list)
-    return Drain(_require_type(reason, str), float(_require_type(since, float)))
-
-
-def _parse_device(entry: Any) -> Device:  # noqa: ANN401  JSON is anything
-    entry = _require_type(entry, dict)
-    id, first_share = _require_type(entry["id"], str), _require_type(entry["first_share"], int)  # noqa: A001  the API's own word
-    shares = None if entry["shares"] is None else _require_type(entry["shares"], int)
-    if not _ID.fullmatch(id):
-        raise ValueError(f"{id[:ID_LIMIT]!r} is no id")
-    if not (first_share == 0 if shares is None else 0 <= first_share < shares <= _SHARES_LIMIT):
-        raise ValueError(f"{id} has shares from {first_share} to {shares}")
-    numa = tuple(_require_type(node, int) for node in _require_type(entry["numa"], list))
-    if any(node < 0 for node in numa):
-        raise ValueError(f"{id} has NUMA nodes {numa}")
-    suffix = _require_type(entry.get("suffix", SHARE_MARK), str)
-    if not SHARE_SUFFIX.fullmatch(suffix):
-        raise ValueError(f"{id} has shares behind {suffix[:ID_LIMIT]!r}")
-    return Device(
-        id=id,
-        location=_require_type(entry["place"], str),
-        key=_require_type(entry["key"], str),
-        health=Health.UNHEALTHY,
-        reason=NOT_FOUND_YET,
-        numa=numa,
-        shares=shares,
-        first_share=first_share,
-        instance_id=_require_type(entry["stamp"], str),
-        members=_parse_members(entry.get("members", [])),
-        missing_members=_parse_members(entry.get("lost", [])),
-        id_location=_require_type(entry.get("lead", ""), str),
-        grouping_digest=_require_type(entry.get("grouping", ""), str),
-        share_suffix=suffix,
-        exclusive_keys=tuple(_require_type(key, str) for key in _require_type(entry.get("shuts", []), list)),
-        moved_words=tuple(_require_type(word, str) for word in _require_type(entry.get("carried", []), list)),
-        has_contested_id=_require_type(entry.get("contested", False), bool),
-    )
-
-
-def _parse_members(entries: Any) -> tuple[Member, ...]:  # noqa: ANN401  JSON is anything
-    return tuple(
-        Member(*(_require_type(part, str) for part in _require_type(entry, list)))
-        for entry in _require_type(entries, list)
-    )
-
-
-def _require_type(value: Any, kind: type[T]) -> T:  # noqa: ANN401  JSON is anything
-    if type(value) is not kind:
-        raise TypeError(f"{kind.__name__} expected, not {value!r:.64}")
-    return value
