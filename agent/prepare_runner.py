@@ -12,8 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from agent.core.entry.program import Command
-from agent.core.inventory.preconditions import make_precondition_key
-from agent.core.inventory.prepare_programs import PrepareRequest
+from agent.core.inventory.preconditions import PrepareRequest, make_precondition_key
 from agent.core.language.safe_text import escape
 from agent.host import systemd
 from agent.host.program import ProgramError, run

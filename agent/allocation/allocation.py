@@ -25,7 +25,7 @@ from agent.core.grants.limit import find_excess
 from agent.core.grants.parse_request import parse_ids
 from agent.core.inventory.device import Device, HostDevice
 from agent.core.inventory.dirty_set import DirtySet
-from agent.core.lists.iommu_exclusive import format_iommu_reason
+from agent.core.lists.exclusion import format_iommu_reason
 from agent.counters import Counters
 from agent.host.daemon_thread import start_in_thread
 from agent.host.devinfo_directory import DevInfoError

@@ -21,6 +21,7 @@ from math import inf
 from typing import Protocol
 
 from agent.core.backoff import Backoff
+from agent.core.changes import Stage
 from agent.core.grants.held_ids import HeldIdHistory, Holder, restore_held_ids
 from agent.core.inventory.device import DeviceList
 from agent.host.socket_watch import SocketWatch
@@ -87,7 +88,7 @@ class DevicesInUse:
         self._is_wanted = False
         self._is_due = True
         self._unconfirmed_count = 1  # reasons for unconfirmed IDs since the last answer
-        self._ids_by_resource: dict[str, tuple[DeviceList, frozenset[str]]] = {}
+        self._listed_ids: Stage[str, DeviceList, frozenset[str]] = Stage(_list_ids)
         self._query_lock = asyncio.Lock()
         self.holders: Mapping[tuple[str, str], tuple[Holder, ...]] = {}
         self.answered_at: float | None = None
@@ -101,8 +102,7 @@ class DevicesInUse:
         """The IDs that a pod may use. While IDs are unconfirmed, all listed IDs."""
         if not self._unconfirmed_count:
             return self._merged_history.ids
-        ids = {name: self._list_ids(name, snapshot) for name, snapshot in self._get_lists().items()}
-        return self._merged_history.ids.union(*ids.values())
+        return self._merged_history.ids.union(*self._listed_ids.update(self._get_lists()).values())
 
     @property
     def confirmed_ids(self) -> frozenset[str]:
@@ -223,12 +223,9 @@ class DevicesInUse:
             self._on_change()
         return True
 
-    def _list_ids(self, name: str, device_list: DeviceList) -> frozenset[str]:
-        """Return all IDs of a list. Each list is evaluated once."""
-        cached_list, ids = self._ids_by_resource.get(name, (None, frozenset[str]()))
-        if cached_list is not device_list:
-            whole_ids = (device.id for device in device_list.devices if device.shares is None)
-            share_ids = (device.list_ids() for device in device_list.devices if device.shares is not None)
-            ids = frozenset(chain(whole_ids, *share_ids))
-            self._ids_by_resource[name] = device_list, ids
-        return ids
+
+def _list_ids(_: str, device_list: DeviceList) -> frozenset[str]:
+    """Return all IDs of a list."""
+    whole_ids = (device.id for device in device_list.devices if device.shares is None)
+    share_ids = (device.list_ids() for device in device_list.devices if device.shares is not None)
+    return frozenset(chain(whole_ids, *share_ids))

@@ -16,10 +16,9 @@ from agent.core.health.check_states import CheckStates
 from agent.core.health.drain_overlay import DrainSet
 from agent.core.health.saved_checks import SavedChecks
 from agent.core.inventory.device import Device, DeviceList
-from agent.core.inventory.dirty_set import ALL_DIRTY, DirtySet
+from agent.core.inventory.dirty_set import ALL_DIRTY, DirtySet, SourceTimers
 from agent.core.inventory.in_pod import MovableDevice, diff_movable_devices, find_movable_devices
 from agent.core.inventory.inventory import Inventory
-from agent.core.inventory.source_timers import SourceTimers
 from agent.core.language.safe_text import escape
 from agent.core.lists.build_lists import DeviceLists
 from agent.core.lists.list_inputs import HeldIds

@@ -9,8 +9,7 @@ from agent.core.inventory.candidate import Candidate
 from agent.core.inventory.device import Device, DeviceList, DeviceNode, Health, HostDevice
 from agent.core.inventory.inventory import Inventory
 from agent.core.inventory.listing import Listing
-from agent.core.inventory.match_result import MatchResult
-from agent.core.inventory.matching import Mismatch
+from agent.core.inventory.matching import MatchResult, Mismatch
 from agent.core.language.clause import Clause, ClauseLine, Origin
 from agent.core.language.json_template import JsonTable
 from agent.core.language.operators import Equals

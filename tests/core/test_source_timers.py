@@ -3,7 +3,7 @@
 from math import inf
 
 from agent.core.entry.resource_spec import Source
-from agent.core.inventory.source_timers import SourceTimers
+from agent.core.inventory.dirty_set import SourceTimers
 from tests.core.builders import spec
 
 A, B = Source("pci"), Source("usb")

@@ -13,7 +13,6 @@ from types import MappingProxyType
 
 from agent.core.entry.program import Command
 from agent.core.entry.resource_spec import ResourceSpec, Source
-from agent.core.inventory.affinity import compute_affinities
 from agent.core.inventory.candidate import Candidate, make_candidate
 from agent.core.inventory.device import HostDevice
 from agent.core.inventory.dirty_set import ALL_DIRTY, DirtySet, PathIndex
@@ -23,12 +22,16 @@ from agent.core.inventory.grouping import Groups, build_groups
 from agent.core.inventory.host_paths import RecordingHostPaths
 from agent.core.inventory.in_pod import MovableDevice, diff_movable_devices, make_in_pod_candidate
 from agent.core.inventory.listing import Listing, find_changed_devices
-from agent.core.inventory.match_result import MatchResult, add_affinity, match_host_device
+from agent.core.inventory.matching import (
+    MatchResult,
+    SourceEntries,
+    add_affinity,
+    match_host_device,
+    select_source_entries,
+)
 from agent.core.inventory.member_facts import MemberFacts
 from agent.core.inventory.partner_index import PartnerIndex, add_partners
-from agent.core.inventory.preconditions import evaluate_preconditions
-from agent.core.inventory.prefilter import SourceEntries, select_source_entries
-from agent.core.inventory.prepare_programs import PrepareRequest
+from agent.core.inventory.preconditions import PrepareRequest, evaluate_preconditions
 from agent.core.language.value import Absent
 from agent.core.struct import Struct, field, ignore_in_comparison, replace
 
@@ -180,9 +183,6 @@ def update_inventory(
         inactive_reasons=inactive_reasons,
         prepare_requests=prepare_requests,
         source_entries=source_entries,
-    )
-    inventory = replace(
-        inventory,
         movable_devices=movable_devices,
         in_pod_keys=previous.in_pod_keys.difference(dirty_keys or ()).union(in_pod_results),
         rejected_keys=rejected_keys,
@@ -265,11 +265,7 @@ def _match_in_pod_devices(
         )
         if candidate_facts is not None:
             candidate, facts = candidate_facts
-            candidate = (
-                replace(candidate, affinities=compute_affinities(spec, facts, candidate.numa))
-                if spec.prefer
-                else candidate
-            )
+            candidate = add_affinity(candidate, spec, facts)
             read_devices = (candidate.device, *facts.list_dependencies().values())
             read_paths = frozenset().union(
                 *map(reader.get_read_paths, read_devices), () if match_result is None else match_result.read_paths

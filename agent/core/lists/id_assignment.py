@@ -15,7 +15,7 @@ from agent.core.inventory.candidate import Candidate
 from agent.core.inventory.device import ShareBase
 from agent.core.inventory.hardware import identify_hardware
 from agent.core.language.value import make_sort_key
-from agent.core.lists.host_exclusive import find_holders
+from agent.core.lists.exclusion import find_holders
 from agent.core.lists.list_builder import ListBuilder, make_device, may_be_same, update_device
 from agent.core.lists.list_inputs import ListInputs
 from agent.core.struct import Struct, replace

@@ -8,7 +8,7 @@ Unhealthy while a pod may use it. A *removed* device is in no list.
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import inf
 
 from agent.core.inventory.candidate import UNKNOWN_SHARES, Candidate
@@ -60,7 +60,8 @@ class ListBuilder(MutableStruct):
         """The devices that keep other devices from pods while a pod has them."""
         if self.known_exclusive_devices is not None:
             return self.known_exclusive_devices
-        return tuple(device for device in self.list_devices() if device.exclusive_keys)
+        parts = self.retiring_devices, self.absent_devices.values(), self.present_devices, self.added_devices
+        return tuple([device for devices in parts for device in devices if device.exclusive_keys])
 
     def merge_added_devices(self) -> None:
         """Merge the added devices into the present devices."""
@@ -81,6 +82,14 @@ class ListBuilder(MutableStruct):
             self.removed_devices.append(device)
         else:
             self.retiring_devices.append(make_unhealthy(part, reason, absent_since=None))
+
+    def exclude_devices(self, find_reason: Callable[[Device], str]) -> None:
+        """Make each present device Unhealthy for which the function returns a reason."""
+        for devices in (self.present_devices, self.added_devices):
+            for index, device in enumerate(devices):
+                if reason := find_reason(device):
+                    devices[index] = make_unhealthy(device, reason, absent_since=None)
+                    self.is_unchanged, self.has_other_inputs = False, True
 
     def list_retiring_parts(self) -> list[Device]:
         """Return the parts of retiring devices that are not offered under the same IDs."""
@@ -204,32 +213,18 @@ def update_device(builder: ListBuilder, device: Device, candidate: Candidate, in
         exclusive_keys = tuple(dict.fromkeys((*exclusive_keys, *device.exclusive_keys)))
     builder.has_other_inputs |= bool(missing_members) or exclusive_keys != candidate.exclusive_keys
     grouping_digest = device.grouping_digest if missing_members else candidate.grouping_digest
-    if (
-        device.reason == (Reason.from_text(format_missing_members(missing_members)) or candidate.reason)
-        and device.nodes == candidate.nodes
-        and device.numa == candidate.numa
-        and device.shares == shares
-        and device.instance_id == candidate.device.instance_id
-        and device.key == candidate.device.key
-        and device.location == candidate.device.location
-        and device.members == candidate.members
-        and device.missing_members == missing_members
-        and device.grouping_digest == grouping_digest
-        and device.exclusive_keys == exclusive_keys
-        and device.moved_words == candidate.moved_words
-        and device.absent_since is None
-    ):
-        return device
-    if device.shares is not None and shares is not None and device.shares > shares:
-        builder.retire(replace(device, first_share=shares), _format_fewer_shares(shares), inputs.held_ids)
     id_location = device.id_location or device.location if candidate.members else ""
-    new_device = make_device(candidate, device.id, shares, id_location, missing_members)
-    return replace(
-        new_device,
+    new_device = replace(
+        make_device(candidate, device.id, shares, id_location, missing_members),
         grouping_digest=grouping_digest,
         exclusive_keys=exclusive_keys,
         has_contested_id=device.has_contested_id,
     )
+    if device == new_device:
+        return device
+    if device.shares is not None and shares is not None and device.shares > shares:
+        builder.retire(replace(device, first_share=shares), _format_fewer_shares(shares), inputs.held_ids)
+    return new_device
 
 
 def keep_absent(builder: ListBuilder, device: Device, reason: str, inputs: ListInputs) -> bool:
