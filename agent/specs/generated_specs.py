@@ -32,6 +32,14 @@ from agent.reread import DeviceRequest, reread_devices
 from agent.scanners.host_reader import HostView
 
 
+ANSWER_SECONDS = 1.0  # for the reads of one spec, which delay the lists
+AGAIN_SECONDS = 5.0  # between two attempts to write
+
+_NONE: Mapping[str, Candidate] = {}  # one object, because it is compared by identity
+
+SpecFaults: TypeAlias = Mapping[str, Mapping[str, str]]  # reasons of devices without a spec, by resource and device key
+
+
 class SpecDevice(NamedTuple):
     """The edits of a device in its spec, and their source."""
 
@@ -121,14 +129,6 @@ class SpecBuilder:
             except GrantRefusedError as error:
                 faults[request.device.key] = f"its CDI spec: {error.text}"
         return devices, faults
-
-
-ANSWER_SECONDS = 1.0  # for the reads of one spec, which delay the lists
-AGAIN_SECONDS = 5.0  # between two attempts to write
-
-_NONE: Mapping[str, Candidate] = {}  # one object, because it is compared by identity
-
-SpecFaults: TypeAlias = Mapping[str, Mapping[str, str]]  # reasons of devices without a spec, by resource and device key
 
 
 class _SpecState(MutableStruct):
