@@ -2,8 +2,8 @@
 
 `Struct` is frozen: two are equal if they have the same class and equal fields, and it can be hashed if its fields can
 be. `MutableStruct` is for the few objects that are filled step by step; it cannot be hashed. Both have slots: only a
-class with `dict=True` may have cached properties. Fields are not checked at run time; mypy checks
-them, and `convert` checks what comes from a file.
+class with `dict=True` may have cached properties. mypy checks the fields, and `convert` checks
+values that a file contains.
 """
 
 from __future__ import annotations

@@ -31,7 +31,6 @@ from agent.host.root import Root
 from agent.reread import DeviceRequest, reread_devices
 from agent.scanners.host_reader import HostView
 
-
 ANSWER_SECONDS = 1.0  # for the reads of one spec, which delay the lists
 AGAIN_SECONDS = 5.0  # between two attempts to write
 

@@ -16,7 +16,7 @@ from agent.core.inventory.device import SHARE_SUFFIX, Device, DeviceList, Health
 from agent.core.inventory.hardware import get_key_without_number, is_device_node
 from agent.core.language.template import ID_LIMIT
 from agent.core.reason import Reason
-from agent.core.struct import Struct, convert, field, replace
+from agent.core.struct import Struct, asdict, convert, field, replace
 
 VERSION = 1
 NOT_FOUND_YET = Reason.from_text("not seen since the agent started")
@@ -52,20 +52,33 @@ class _SavedDrains(Struct):
     resources: Mapping[str, Drain] = field(default_factory=dict)
 
 
-class _StateContent(Struct):
-    """The content of the file, by its keys. See `SavedState` and `SavedChecks`."""
+_FILE_KEYS = {
+    "held_ids": "held",
+    "generated_names": "fanned",
+    "failure_reasons": "failing",
+    "latches": "latched",
+    "counter_values": "counted",
+    "cleared_lines": "cleared",
+    "boot_id": "boot",
+    "healthy_locations": "well",
+    "drains": "drained",
+}
+
+
+class _StateContent(Struct, rename=_FILE_KEYS):
+    """The content of the file. See `SavedState` and `SavedChecks`."""
 
     version: int
     lists: Mapping[str, tuple[Mapping[str, object], ...]]
-    held: frozenset[str]
-    fanned: Mapping[str, str] = field(default_factory=dict)
-    failing: CheckMap[str] = field(default_factory=dict)
-    latched: CheckMap[bool] = field(default_factory=dict)
-    counted: CheckMap[int] = field(default_factory=dict)
-    cleared: CheckMap[int] = field(default_factory=dict)
-    boot: str = ""
-    well: Mapping[str, AbstractSet[str]] = field(default_factory=dict)
-    drained: _SavedDrains = field(default_factory=_SavedDrains)
+    held_ids: frozenset[str]
+    generated_names: Mapping[str, str] = field(default_factory=dict)
+    failure_reasons: CheckMap[str] = field(default_factory=dict)
+    latches: CheckMap[bool] = field(default_factory=dict)
+    counter_values: CheckMap[int] = field(default_factory=dict)
+    cleared_lines: CheckMap[int] = field(default_factory=dict)
+    boot_id: str = ""
+    healthy_locations: Mapping[str, AbstractSet[str]] = field(default_factory=dict)
+    drains: _SavedDrains = field(default_factory=_SavedDrains)
 
 
 class SavedState(Struct):
@@ -93,20 +106,17 @@ class StateWriter:
         """Return the text of the file, with one line for each resource."""
         self._lists = {name: self._format_list(name, snapshot) for name, snapshot in state.lists.items()}
         lists = ",\n".join(f" {json.dumps(name)}: {text}" for name, (_, text) in self._lists.items())
-        checks = state.saved_checks
+        locations_by_entry = {
+            entry: sorted(locations) for entry, locations in state.saved_checks.healthy_locations.items()
+        }
         fields = {
             "fanned": dict(sorted(state.generated_names.items())),
             "held": sorted(state.held_ids),
-            "failing": checks.failure_reasons,
-        }
-        fields |= {
             "boot": state.boot_id,
-            "latched": checks.latches,
-            "counted": checks.counter_values,
-            "cleared": checks.cleared_lines,
+            **{_FILE_KEYS[name]: value for name, value in asdict(state.saved_checks).items()},
+            "well": locations_by_entry,
+            "drained": {"places": state.drain_set.locations, "resources": state.drain_set.resources},
         }
-        fields |= {"well": {entry: sorted(places) for entry, places in checks.healthy_locations.items()}}
-        fields |= {"drained": {"places": state.drain_set.locations, "resources": state.drain_set.resources}}
         other_lines = ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in fields.items())
         return f'{{"version": {VERSION},\n"lists": {{\n{lists}\n}},\n{other_lines}}}\n'
 
@@ -146,11 +156,17 @@ def parse_state(content: object) -> SavedState:
             raise ValueError(f"{device.id} is in it twice")
     return SavedState(
         lists,
-        state.held,
-        {name: written_name for name, written_name in state.fanned.items() if name in lists},
-        SavedChecks(state.failing, state.latched, state.counted, state.cleared, state.well),
-        state.boot,
-        DrainSet(state.drained.places, state.drained.resources),
+        state.held_ids,
+        {name: written_name for name, written_name in state.generated_names.items() if name in lists},
+        SavedChecks(
+            state.failure_reasons,
+            state.latches,
+            state.counter_values,
+            state.cleared_lines,
+            state.healthy_locations,
+        ),
+        state.boot_id,
+        DrainSet(state.drains.places, state.drains.resources),
     )
 
 
