@@ -113,7 +113,7 @@ class StateWriter:
             "fanned": dict(sorted(state.generated_names.items())),
             "held": sorted(state.held_ids),
             "boot": state.boot_id,
-            **{_FILE_KEYS[name]: value for name, value in asdict(checks).items()},
+            **{_FILE_KEYS[name]: value for name, value in asdict(state.saved_checks).items()},
             "well": locations_by_entry,
             "drained": {"places": state.drain_set.locations, "resources": state.drain_set.resources},
         }
