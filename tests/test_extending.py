@@ -46,11 +46,22 @@ class Copy:
     def run(self, *words):
         return self.run_module("agent", *words)
 
-    def run_module(self, module, *words):
+    def run_lab(self, *lines):
+        """Run the agent of the copy with the simulated kubelet."""
+        return self.run_module("agent", "lab", "--config", "config", "--root", "root", lines=lines)
+
+    def run_module(self, module, *words, lines=()):
         command = [sys.executable, "-m", module, *words]
-        environment = {**os.environ, "PYTHONPATH": str(self.directory)}
+        environment = {**os.environ, "PYTHONPATH": f"{self.directory}:{ROOT / 'lab'}"}
         answer = subprocess.run(
-            command, cwd=self.directory, env=environment, capture_output=True, text=True, check=False, timeout=60
+            command,
+            cwd=self.directory,
+            env=environment,
+            input="".join(f"{line}\n" for line in lines),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
         )
         assert answer.returncode in {0, 1}, answer.stderr
         assert "Traceback" not in answer.stderr, answer.stderr
@@ -132,6 +143,7 @@ EVEN_SYNTAX = CheckSyntax(_compile_even, "{} has an even number of letters", is_
         "check", "--aloud", "--config", "config"
     )
     assert '"even"' in copy.run("schema")
+    assert "1 of 2 devices Healthy: example.com/toy abc: pairs: odd (abc has 3 letters)" in copy.run_lab()
     assert len(copy.list_changed_files()) <= read_limits()["check kind"]
 
 
@@ -245,3 +257,21 @@ def run(arguments):
     assert "Print a greeting." in copy.run("greet", "--help")
     assert all("greet" in copy.run("completion", shell) for shell in ("bash", "zsh", "fish"))
     assert len(copy.list_changed_files()) <= read_limits()["command"]
+
+
+def test_publisher(copy):
+    """The toy `toy` writes each list that the agent publishes."""
+    copy.add(
+        "agent/publishers/toy.py",
+        """
+def publish(parts, publication):
+    with open("published", "a") as file:
+        for name, device_list in publication.lists.lists.items():
+            print(name, *(device.id for device in device_list.devices), file=file)
+""",
+    )
+    copy.configure('source = { fixed = ["ab", "abc"] }\ngive.env.TOY = "1"\n')
+
+    assert "1 resource streaming, 2 devices, all Healthy" in copy.run_lab()
+    assert "example.com/toy ab abc\n" in (copy.directory / "published").read_text()
+    assert len(copy.list_changed_files()) <= read_limits()["publisher"]
