@@ -22,7 +22,7 @@ from contextlib import ExitStack, redirect_stderr, redirect_stdout
 from types import ModuleType
 
 from agent.cli.output import fail, report_file_error
-from agent.config.language.durations import parse_duration
+from agent.config.language.value_checks import parse_duration
 from agent.config.toml.finding import find_nearest
 from agent.core.language.safe_text import escape
 

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from agent.config.clauses.clause import compile_clause
-from agent.config.give.cdi import compile_cdi
+from agent.config.give.cdi import SpecGives, compile_cdi, compile_via
 from agent.config.give.devinfo import compile_devinfo
 from agent.config.give.env_annotations import compile_annotations, compile_env
 from agent.config.give.give_sections import GiveSection, make_sections
@@ -16,7 +16,6 @@ from agent.config.give.mounts import compile_mounts
 from agent.config.give.nodes import CompiledNodes, compile_nodes
 from agent.config.give.rdma import compile_rdma
 from agent.config.give.vfio import VfioGives, compile_vfio
-from agent.config.give.via import SpecGives, compile_via
 from agent.config.language.key_table import WARNINGS, make_hint
 from agent.config.merge.class_library import MergedEntry
 from agent.config.merge.config_tree import Branch, Leaf
@@ -24,17 +23,22 @@ from agent.config.resource.clauses import compile_exclude, compile_gate, compile
 from agent.config.resource.groups import compile_group, is_one_group, list_members
 from agent.config.resource.health import compile_health
 from agent.config.resource.ids import compile_ids
-from agent.config.resource.moves_into_pod import compile_moves
 from agent.config.resource.name_template import NameTemplate, compile_name, warn_of_unstable_name
 from agent.config.resource.programs import compile_programs
 from agent.config.resource.replicas import Shares, compile_shares
-from agent.config.resource.resource_settings import compile_expect, compile_limit, compile_slots, compile_topology
+from agent.config.resource.resource_settings import (
+    compile_expect,
+    compile_limit,
+    compile_moves,
+    compile_slots,
+    compile_topology,
+)
 from agent.config.scope import Scope
 from agent.config.sections import Results, Section, SectionRegistry
 from agent.config.sources import compile_interval, compile_source, is_single
 from agent.config.toml.file_position import FilePosition
 from agent.config.toml.finding import Finding
-from agent.config.values.probe_table import compile_probes
+from agent.config.values.program_args import compile_probes
 from agent.config.words.class_options import CompiledOptions, compile_options
 from agent.config.words.entry_derived_words import EntryDerivedWords
 from agent.config.words.prefer_rules import compile_prefer

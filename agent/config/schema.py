@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from agent.config.language.durations import DURATION
 from agent.config.language.key_table import EITHER, OPERATORS, PLACES, SOURCE_KINDS, VERBS, WARNINGS, Key, Shape
-from agent.config.language.value_checks import CHOICES, EVENTS, LOOKS, PREFER, RDMA
+from agent.config.language.value_checks import CHOICES, DURATION, EVENTS, LOOKS, PREFER, RDMA
 
 Schema: TypeAlias = dict[str, Any]
 

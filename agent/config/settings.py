@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from agent.config.language import durations
 from agent.config.language.key_table import make_hint
 from agent.config.language.path_rule import find_path_fault
+from agent.config.language.value_checks import parse_duration
 from agent.config.toml.document import Document
 from agent.config.toml.file_position import FilePosition, TextPiece
 from agent.config.toml.finding import Finding, find_nearest
@@ -230,11 +230,11 @@ def _make_duration_reader(minimum: str, maximum: str, default: str) -> _Reader:
             return spot.make_error(
                 "type", "a duration is text with its unit", f'write "{value_text}s"' if number else f'write "{default}"'
             )
-        value = durations.parse_duration(value_text)
+        value = parse_duration(value_text)
         if value is None or value <= 0:
             message = "a duration is a number above 0 and ms, s, m, h or d"
             return spot.make_error("type", message, f'write for example "{default}"')
-        if not (durations.parse_duration(minimum) or 0) <= value <= (durations.parse_duration(maximum) or 0):
+        if not (parse_duration(minimum) or 0) <= value <= (parse_duration(maximum) or 0):
             return spot.make_error("type", f"this is from {minimum} to {maximum}", f'write for example "{default}"')
         return value
 

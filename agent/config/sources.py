@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from agent.config.language import durations
 from agent.config.language.key_table import PLACES, SOURCE_KINDS, find_unknown_key, make_hint
 from agent.config.language.path_rule import find_path_fault
+from agent.config.language.value_checks import parse_duration
 from agent.config.merge.config_tree import Branch, Leaf
 from agent.config.scope import Scope
 from agent.config.toml.file_position import FilePosition, TextPiece
@@ -74,7 +74,7 @@ def compile_interval(tree: Branch, scope: Scope) -> float | None:
     if leaf is None or not isinstance(table, dict) or "every" not in table:
         return None
     value_text, spot = table["every"], leaf.spot.get_child("every")
-    value = durations.parse_duration(value_text) if isinstance(value_text, str) else None
+    value = parse_duration(value_text) if isinstance(value_text, str) else None
     if value is not None and value >= MIN_INTERVAL:
         return value
     message = f"how often to look is a duration of {MIN_INTERVAL:g} s at least: each time costs a look at the source"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec import to_builtins
 
-from agent.config.language import durations
+from agent.config.language.value_checks import parse_duration
 from agent.config.settings import FIELD_NAMES, Settings, read_settings
 from agent.config.toml.document import parse
 from agent.kubelet.socket_file import PATH_LIMIT, format_socket_name, make_generation
@@ -129,9 +129,9 @@ def test_all_mistakes_at_once_and_the_rest_is_taken():
     [("50ms", 0.05), ("1.5s", 1.5), ("30s", 30.0), ("10m", 600.0), ("2h", 7200.0), ("1d", 86400.0)],
 )
 def test_a_duration(text, seconds):
-    assert durations.parse_duration(text) == pytest.approx(seconds)
+    assert parse_duration(text) == pytest.approx(seconds)
 
 
 @pytest.mark.parametrize("text", ["", "5", "s", "-1s", "1 s", "1w", "1.s", "1e3s", "٣s", "1s\n"])
 def test_no_duration(text):
-    assert durations.parse_duration(text) is None
+    assert parse_duration(text) is None

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.core.entry.shadowing import clause_implies, implies
 from agent.core.language.clause import Clause, EitherLine
 from agent.core.language.glob import parse
-from agent.core.language.implies import clause_implies, implies
 from agent.core.language.logic import PLAIN
 from agent.core.language.operators import (
     AllTests,

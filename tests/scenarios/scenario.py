@@ -39,7 +39,7 @@ from pathlib import Path
 import pytest
 
 from agent.cli.grant_preview.dry_run import take_dry_run
-from agent.config.language.durations import parse_duration
+from agent.config.language.value_checks import parse_duration
 from agent.core.grants.grant import Grant, GrantRefusedError
 from agent.core.inventory.device import Health
 from agent.core.inventory.dirty_set import ALL_DIRTY, DirtySet

@@ -2,20 +2,173 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 from agent.config.clauses.expressions import ExpressionError, compile_expression
-from agent.config.clauses.operands import compile_glob, refuse_word, require_all
-from agent.config.clauses.operator_errors import LIST_OPERATORS, find_misfit
-from agent.config.clauses.ranges import RangeError, parse_ranges
 from agent.config.language.key_table import OPERATORS, make_hint
 from agent.config.scope import ANYTHING, Scope, WordSignature
 from agent.config.toml.file_position import FilePosition, FindingMark, TextPiece
-from agent.core.language import operators
+from agent.core.language import glob, operators
 from agent.core.language.clause import Clause
 from agent.core.language.operators import AllTests, AnyTest, Equals, Has, Quantifier, Test
 from agent.core.language.value import OperandError, Scalar, ValueType, parse_operand
 from agent.core.struct import Struct, replace
+
+_NUMBER = r"(?:0[xX])?[0-9a-fA-F]+"
+_RANGE = re.compile(rf"\s*(?P<low>{_NUMBER})\s*(?:(?P<dash>-)\s*(?P<high>{_NUMBER})?\s*)?")
+_DECIMAL = re.compile(r"[0-9]+|0[xX][0-9a-fA-F]+")
+
+
+class RangeError(ValueError):
+    """A faulty range. `at` and `length` mark the part. `write` says what to write instead."""
+
+    def __init__(self, message: str, at: int, length: int, write: str) -> None:
+        super().__init__(message)
+        self.message = message
+        self.at = at
+        self.length = length
+        self.write = write
+
+
+def parse_ranges(text: str, *, hexadecimal: bool) -> tuple[tuple[int, int | None], ...]:
+    """Return the ranges. Both ends belong to a range. None: the range has no upper end.
+
+    hexadecimal: digits are hexadecimal also without prefix.
+
+    Raises:
+        RangeError: a part between commas is no number, no range, or empty.
+    """
+    ranges: list[tuple[int, int | None]] = []
+    at = 0
+    for piece in text.split(","):
+        match = _RANGE.fullmatch(piece)
+        ends = [end for end in match.group("low", "high") if end] if match else []
+        if not ends or not (hexadecimal or all(_DECIMAL.fullmatch(end) for end in ends)) or len(piece) > 40:
+            raise RangeError(f'"{piece}" is no range of numbers', at, len(piece), _get_example(hexadecimal=hexadecimal))
+        low, *later_ends = (int(end, 16 if hexadecimal or end[:2] in {"0x", "0X"} else 10) for end in ends)
+        high = later_ends[0] if later_ends else None if match and match["dash"] else low
+        if high is not None and high < low:
+            raise RangeError(f'the range "{piece}" is empty', at, len(piece), f'write "{ends[1]}-{ends[0]}"')
+        ranges.append((low, high))
+        at += len(piece) + 1
+    return tuple(ranges)
+
+
+def _get_example(*, hexadecimal: bool) -> str:
+    return 'write for example "1572-158b"' if hexadecimal else 'write for example "0-3,5,8-"'
+
+
+# The types of value for each operator of one value.
+_PURPOSES = {
+    "like": ("text", frozenset({ValueType.TEXT, ValueType.PATH})),
+    "matching": ("text", frozenset({ValueType.TEXT})),
+    "contains": ("text", frozenset({ValueType.TEXT})),
+    "in": ("numbers", frozenset({ValueType.INT, ValueType.HEX})),
+    **dict.fromkeys(("at_least", "at_most", "above", "below"), ("numbers", frozenset({ValueType.INT}))),
+}
+# The correction of a list operator at a word with one value. {} is the operand.
+LIST_OPERATORS = {
+    "has": "= {}",
+    "has_all": "= …",
+    "has_any": "= {}",
+    "any": "= {}",
+    "every": "= {}",
+    "none": "= {{ not = {} }}",
+    "count": "= {{ exists = true }}",
+}
+
+
+def find_misfit(
+    name: str, signature: WordSignature, value: object, source_text: str, some_word: Callable[[], str]
+) -> tuple[str, str] | None:
+    """Return the reason why an operator does not fit a word, and its correction. Return None if it fits.
+
+    value, source_text: the operand. some_word: returns a word of the items of a list relation.
+    """
+    if signature is ANYTHING:
+        return None
+    if name in LIST_OPERATORS:
+        if not signature.is_list:
+            return f"{name} is for lists, and this is one value", f"write {LIST_OPERATORS[name].format(source_text)}"
+        if signature.table and name.startswith("has"):
+            message = f"{name} is for a list of values, and these are things with words of their own"
+            return message, f"write {{ any = {{ {some_word()} = {source_text} }} }}"
+    elif name in _PURPOSES:
+        purpose, kinds = _PURPOSES[name]
+        if signature.table:
+            message = f"{name} is for {purpose}, and these are several things"
+            return message, f"write {{ any = {{ {some_word()} = {{ {name} = {source_text} }} }} }}"
+        if signature.is_list:
+            return f"{name} is for {purpose}, and this is a list", f"write {{ any = {{ {name} = {source_text} }} }}"
+        if signature.kind not in kinds:
+            return f"{name} is for {purpose}, and this is {signature.kind.value}", _suggest_test(
+                name, signature.kind, value
+            )
+    return None
+
+
+def _suggest_test(name: str, kind: ValueType, value: object) -> str:
+    """Return a test that fits this type of value."""
+    match kind:
+        case ValueType.BOOL:
+            return "write = true, or = false"
+        case ValueType.HEX if name in {"at_least", "above"}:
+            return f'write {{ in = "{value}-" }}'
+        case ValueType.HEX if name in {"at_most", "below"}:
+            return f'write {{ in = "0-{value}" }}'
+        case ValueType.INT:
+            return 'write for example { in = "0-3,5" }'
+        case ValueType.PATH if name == "contains":
+            return f'write {{ like = "*{value}*" }}'
+        case ValueType.PATH | ValueType.TEXT:
+            return 'write for example { like = "a*" }'
+    text = value.strip("*") if isinstance(value, str) else ""
+    try:
+        parse_operand(kind, text)
+    except OperandError as error:
+        return error.write
+    return f'write = "{text}"'
+
+
+_T = TypeVar("_T")
+
+_WORD_IN_OPERAND = re.compile(
+    r"(?<!\\[pPx])\{[A-Za-z_][A-Za-z0-9_.]*(?:\|[^{}]*)?\}"
+)  # \p{Greek} belongs to an expression
+
+
+def compile_glob(spot: FilePosition, value: object, scope: Scope) -> glob.Glob | None:
+    """Return the glob of a value, or None with a finding."""
+    if not isinstance(value, str):
+        scope.report_error(spot, "type", "a pattern is text", f'write "{spot.source_text}"')
+        return None
+    if refuse_word(spot, value, scope):
+        return None
+    try:
+        return glob.parse(value)
+    except glob.PatternError as error:
+        scope.report_error(spot, "glob", error.message, error.write, mark=TextPiece(error.at, error.length))
+        return None
+
+
+def refuse_word(spot: FilePosition, value: str, scope: Scope) -> bool:
+    """Report an operand with a `{word}`. Return whether there is one. No test compares two words."""
+    match = _WORD_IN_OPERAND.search(value)
+    if match is None:
+        return False
+    message = f"a test compares with what is written, and {match[0]} is a word"
+    mark = TextPiece(match.start(), len(match[0]))
+    scope.report_error(spot, "text", message, "compare two words by a join's on", mark=mark)
+    return True
+
+
+def require_all(items: Sequence[_T | None]) -> list[_T]:
+    """Return the items if none is missing, else an empty list."""
+    present_items = [item for item in items if item is not None]
+    return present_items if len(present_items) == len(items) else []
+
 
 _TEXT_KINDS = frozenset({ValueType.TEXT, ValueType.PATH})
 _ID_KINDS = frozenset({ValueType.HEX, ValueType.CLASS, ValueType.PCI})

@@ -7,9 +7,18 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TypeGuard
 
-from agent.config.language.durations import DURATION, parse_duration
 from agent.config.toml.finding import find_nearest
 from agent.core.language.value import ValueType
+
+DURATION = r"([0-9]{1,9}(?:\.[0-9]{1,3})?)(ms|s|m|h|d)"
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def parse_duration(text: str) -> float | None:
+    """Return the seconds of `50ms`, `1.5s`, `10m`, `2h` or `1d`. Return None for any other text."""
+    match = re.fullmatch(DURATION, text)
+    return float(match[1]) * _SECONDS[match[2]] if match else None
+
 
 PREFER = ("same", "packed", "balanced", "order", "near")
 RDMA = ("uverbs", "umad", "issm", "rdma_cm", "ucm")

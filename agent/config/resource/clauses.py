@@ -5,12 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from agent.config.clauses.clause import compile_clause, refuse_empty
-from agent.config.merge.config_tree import Branch
-from agent.config.resource.host_only import report_device_words
+from agent.config.merge.config_tree import Branch, Leaf
 from agent.config.scope import Scope
 from agent.core.entry.partner_checks import PartnerCondition
 from agent.core.language.clause import Clause
 from agent.core.struct import replace
+
+
+def is_host_word(address: str) -> bool:
+    """Return whether an address is about the machine: a word of `host`, an option, or an absolute path."""
+    return address.startswith(("host.", "options.", "/"))
+
+
+def report_device_words(subject: str, clause: Branch, scope: Scope, write: str) -> None:
+    """Report the lines of a clause that are about a device."""
+    for address, node in clause.members.items():
+        if isinstance(node, Leaf) and not is_host_word(address):
+            message = f"{subject} is about the machine: host.…, options.…, or a path from the root"
+            scope.report_error(node.spot, "unknown-word", message, write, mark="key")
 
 
 def compile_exclude(tree: Branch, scope: Scope) -> tuple[Clause, ...]:

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 from agent.config.clauses.clause import compile_clause
 from agent.config.give.vfio import CHECK
-from agent.config.language.durations import parse_duration
-from agent.config.language.value_checks import parse_looks
+from agent.config.language.value_checks import parse_duration, parse_looks
 from agent.config.merge.config_tree import Branch, Leaf
 from agent.config.resource.check_syntax import CheckSource, CheckSyntax
 from agent.config.resource.fact_checks import CLAUSE_SYNTAX, COUNTER_SYNTAX

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 
 from agent.config.clauses.clause import compile_clause, refuse_empty
-from agent.config.language.durations import parse_duration
-from agent.config.language.value_checks import EVENTS, parse_looks
+from agent.config.language.value_checks import EVENTS, parse_duration, parse_looks
 from agent.config.merge.config_tree import Branch, Leaf
 from agent.config.resource.check_syntax import CheckSource, CheckSyntax
 from agent.config.scope import ANYTHING, Scope, WordSignature

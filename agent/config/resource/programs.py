@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from agent.config.clauses.clause import compile_clause, refuse_empty
-from agent.config.language.durations import parse_duration
+from agent.config.language.value_checks import parse_duration
 from agent.config.merge.config_tree import Branch, Leaf
-from agent.config.resource.host_only import is_host_word, report_device_words
+from agent.config.resource.clauses import is_host_word, report_device_words
 from agent.config.scope import Scope
 from agent.config.toml.file_position import TextPiece
 from agent.config.values.program_args import compile_argv

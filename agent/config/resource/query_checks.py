@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent.config.language.durations import parse_duration
+from agent.config.language.value_checks import parse_duration
 from agent.config.merge.config_tree import Branch
 from agent.config.resource.check_syntax import CheckSource, CheckSyntax
 from agent.config.scope import Scope

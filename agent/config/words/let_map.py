@@ -5,11 +5,22 @@ from __future__ import annotations
 from agent.config.merge.config_tree import Branch, Leaf
 from agent.config.scope import ANYTHING, CompiledWord, Scope
 from agent.config.toml.file_position import FilePosition
-from agent.config.values.constants import parse_constant
 from agent.core.entry.derived_words import MappedWord, canonicalize
 from agent.core.language import glob
 from agent.core.language.value import OperandError, Scalar, ValueType, parse_kernel_text, parse_operand
 from agent.core.struct import replace
+
+
+def parse_constant(spot: FilePosition, value: object, kind: ValueType, scope: Scope) -> Scalar | None:
+    """Return the value with this type, or None with a finding."""
+    try:
+        return parse_operand(kind, value)
+    except OperandError as error:
+        write = error.write
+        if not write and kind is ValueType.TEXT and isinstance(value, (int, bool)):
+            write = f'write "{spot.source_text}", or type = "{"bool" if isinstance(value, bool) else "int"}"'
+        scope.report_error(spot, "type", error.message, write)
+        return None
 
 
 def compile_map(name: str, source: CompiledWord, branch: Branch, kind: ValueType, scope: Scope) -> CompiledWord | None:
