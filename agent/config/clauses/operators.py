@@ -21,7 +21,7 @@ _RANGE = re.compile(rf"\s*(?P<low>{_NUMBER})\s*(?:(?P<dash>-)\s*(?P<high>{_NUMBE
 _DECIMAL = re.compile(r"[0-9]+|0[xX][0-9a-fA-F]+")
 
 
-class RangeError(ValueError):
+    """A faulty range. `at` and `length` mark the part. `write` is the correction."""
     """A faulty range. `at` and `length` mark the part. `write` says what to write instead."""
 
     def __init__(self, message: str, at: int, length: int, write: str) -> None:

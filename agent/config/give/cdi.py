@@ -1,4 +1,4 @@
-"""CDI devices that the container gets, by their qualified names (`give.cdi`)."""
+"""CDI: the devices of `give.cdi`, by their qualified names, and the part of `give` that a generated spec can contain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sections of named clauses: `exclude`, `wait`, `gate`."""
+"""Sections of named clauses: `exclude`, `wait`, `gate`, and the conditions about the machine."""
 
 from __future__ import annotations
 

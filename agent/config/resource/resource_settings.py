@@ -1,4 +1,4 @@
-"""Settings of a whole resource: slots, limits, topology, expected number of devices."""
+"""Settings of a whole resource: slots, limits, topology, expected number of devices, devices that move into a pod."""
 
 from __future__ import annotations
 

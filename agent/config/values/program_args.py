@@ -1,4 +1,4 @@
-"""A program and its arguments, from a leaf of a tree."""
+"""Programs of an entry: the arguments of a program, and the probes of `[probe.NAME]`."""
 
 from __future__ import annotations
 

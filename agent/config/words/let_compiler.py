@@ -1,4 +1,4 @@
-"""Derived words of `let`: each verb is compiled to a word."""
+"""Derived words of `let`: each verb, compiled to a word."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shadowing: an earlier entry that takes all devices of a later entry."""
+"""Shadowing: an earlier entry that takes all devices of a later entry, because each test of it is implied."""
 
 from __future__ import annotations
 
