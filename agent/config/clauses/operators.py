@@ -21,8 +21,8 @@ _RANGE = re.compile(rf"\s*(?P<low>{_NUMBER})\s*(?:(?P<dash>-)\s*(?P<high>{_NUMBE
 _DECIMAL = re.compile(r"[0-9]+|0[xX][0-9a-fA-F]+")
 
 
+class RangeError(ValueError):
     """A faulty range. `at` and `length` mark the part. `write` is the correction."""
-    """A faulty range. `at` and `length` mark the part. `write` says what to write instead."""
 
     def __init__(self, message: str, at: int, length: int, write: str) -> None:
         super().__init__(message)
@@ -165,7 +165,7 @@ def refuse_word(spot: FilePosition, value: str, scope: Scope) -> bool:
 
 
 def require_all(items: Sequence[_T | None]) -> list[_T]:
-    """Return the items if none is missing, else an empty list."""
+    """Return the items if all are present, else an empty list."""
     present_items = [item for item in items if item is not None]
     return present_items if len(present_items) == len(items) else []
 

@@ -1,4 +1,4 @@
-"""CDI: the devices of `give.cdi`, by their qualified names, and the part of `give` that a generated spec can contain."""
+"""CDI: the devices of `give.cdi`, by their full names, and the part of `give` that a generated spec can contain."""
 
 from __future__ import annotations
 
