@@ -10,8 +10,15 @@ from agent.core.entry.fact_copy import copy_related_facts
 from agent.core.entry.group import Grouping
 from agent.core.entry.query import QueryFacts
 from agent.core.entry.resource_spec import ResourceSpec
-from agent.core.grants.grant import GrantRefusedError, RefusalCause, RereadDevice, RereadMember
-from agent.core.grants.required_paths import list_cdi_names, list_mount_globs, list_node_paths
+from agent.core.grants.grant import (
+    GrantRefusedError,
+    RefusalCause,
+    RereadDevice,
+    RereadMember,
+    list_cdi_names,
+    list_mount_globs,
+    list_node_paths,
+)
 from agent.core.inventory.candidate import Candidate
 from agent.core.inventory.device import Device
 from agent.core.inventory.facts import Facts, PartnerFinder

@@ -21,8 +21,7 @@ from agent.core.entry.resource_spec import ResourceSpec
 from agent.core.grants.build_grant import build_grant, build_spec_edits
 from agent.core.grants.exclusive_grants import ExclusiveGrants, find_listed_holder
 from agent.core.grants.grant import MISSING, Grant, GrantRefusedError, RefusalCause, RereadDevice
-from agent.core.grants.limit import find_excess
-from agent.core.grants.parse_request import parse_ids
+from agent.core.grants.parse_request import check_limit, parse_ids
 from agent.core.inventory.device import Device, HostDevice
 from agent.core.inventory.dirty_set import DirtySet
 from agent.core.lists.exclusion import format_iommu_reason
@@ -170,8 +169,7 @@ class Allocation:
         spec = self._tracker.find_entry(resource)
         if spec is None:
             raise GrantRefusedError(RefusalCause.UNHEALTHY, f"{resource}: taken out by configuration")
-        if violation := find_excess(spec.limit, devices, len(ids)):
-            raise GrantRefusedError(RefusalCause.LIMIT, f"{resource}: {violation.text}", device=violation.device)
+        check_limit(resource, spec.limit, devices, len(ids))
         self._reserve(resource, devices.keys(), ids)
         self._add_grant(ids)
         requests = find_device_requests(resource, spec, devices, self._tracker)

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from agent.core.entry.resource_spec import ResourceSpec
-from agent.core.grants.choice_pool import ChoicePool, build_choice_pool
-from agent.core.grants.prefer import NO_LIMIT, prefer
+from agent.core.grants.prefer import NO_LIMIT, ChoicePool, build_choice_pool, prefer
 from agent.registry import Registry
 from agent.reread import CurrentInventory
 

@@ -7,8 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from agent.core.entry.prefer import DistanceRule, PreferRule, Scores, WordRule
-from agent.core.grants.choice_pool import ChoicePool
-from agent.core.grants.prefer import NO_LIMIT, prefer
+from agent.core.grants.prefer import NO_LIMIT, ChoicePool, prefer
 from agent.core.inventory.affinity import Affinity, LinkDistances, PciePath
 from agent.core.inventory.device import Device, DeviceList, Health
 from agent.core.language.value import ValueType

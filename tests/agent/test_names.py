@@ -192,8 +192,8 @@ async def test_a_slot_gives_all_that_is_healthy_and_takes_nothing_away(rig):
 @pytest.mark.parametrize(
     ("limit", "asked", "said"),
     [
-        ("limit.per_container = 2", 3, "a container may have 2 of these at most (limit.per_container), not 3"),
-        ("limit.distinct = true", 3, "a container may have one share of a device (limit.distinct), not 2"),
+        ("limit.per_container = 2", 3, "a container can have at most 2 IDs (limit.per_container), not 3"),
+        ("limit.distinct = true", 3, "a container can have one share of a device (limit.distinct), not 2"),
     ],
 )
 async def test_a_limit_is_kept_with_a_reason(rig, limit, asked, said):
@@ -202,7 +202,7 @@ async def test_a_limit_is_kept_with_a_reason(rig, limit, asked, said):
     await rig.kubelet.start()
     async with rig.agent():
         await rig.allocatable(FOO, 4)
-        with pytest.raises(Exception, match="may have") as refused:
+        with pytest.raises(Exception, match="a container can have") as refused:
             await rig.kubelet.allocate("pod", "c", {FOO: asked})
         assert said in str(refused.value)
 

@@ -4,8 +4,14 @@ import pytest
 
 from agent.core.entry.resource_spec import Slots
 from agent.core.grants.build_grant import build_grant
-from agent.core.grants.grant import GrantRefusedError, RefusalCause, RereadDevice
-from agent.core.grants.required_paths import list_cdi_names, list_mount_globs, list_node_paths
+from agent.core.grants.grant import (
+    GrantRefusedError,
+    RefusalCause,
+    RereadDevice,
+    list_cdi_names,
+    list_mount_globs,
+    list_node_paths,
+)
 from agent.core.inventory.device import DeviceNode, MatchedPath
 from agent.core.language.template import parse
 from agent.core.language.value import Absent
@@ -100,7 +106,7 @@ def test_a_required_node_without_a_place_in_the_container_is_missing():
     there = chosen("d", {"w": Absent("no driver")}, {"/dev/x": node("/dev/x", 1)})
     cause, text = refused(spec(nodes=(give("p", "/dev/x", "/dev/{w}"),)), ["d"], [there], 1)
     assert cause is RefusalCause.NODE_MISSING
-    assert "node p: no place in the container: w: no driver" in text
+    assert "node p: no container path: w: no driver" in text
     assert build_grant(spec(nodes=(give("p", "/dev/x", "/dev/{w}", optional=True),)), ["d"], [there], 1).nodes == ()
 
 
@@ -323,7 +329,7 @@ def test_a_required_mount_without_a_place_in_the_container_is_missing():
     there = holding("d", {"w": Absent("no driver")}, {"/x": [("/x", "/x")]})
     cause, text = refused(spec(mounts=(mount("lib", "/x", "/{w}"),)), ["d"], [there], 1)
     assert cause is RefusalCause.MOUNT_MISSING
-    assert "mount lib: no place in the container: w: no driver" in text
+    assert "mount lib: no container path: w: no driver" in text
     assert build_grant(spec(mounts=(mount("lib", "/x", "/{w}", optional=True),)), ["d"], [there], 1).mounts == ()
 
 
@@ -340,14 +346,14 @@ def test_a_mount_and_a_node_at_one_place_are_refused():
     device = replace(tty(1), mounts={"/x": (MatchedPath("/x", "/x"),)})
     cause, text = refused(entry, ["d1"], [device], 1)
     assert cause is RefusalCause.CONFLICT
-    assert text == "example.com/a: /dev/c would be both /dev/ttyUSB1 and /x to write"
+    assert text == "example.com/a: /dev/c would be both /dev/ttyUSB1 rw and /x to write"
     later = replace(device, mounts={}, facts=device.facts | {"node": "/dev/ttyUSB1"})
     both = spec(
         nodes=(give("a", "{node}", "/dev/c", optional=True),), mounts=(mount("b", "/x", "/dev/c", optional=True),)
     )
     first = replace(tty(0), nodes={}, mounts={"/x": (MatchedPath("/x", "/x"),)})
     cause, text = refused(both, ["d0", "d1"], [first, later], 2)
-    assert text == "example.com/a: /dev/c would be both /dev/ttyUSB1 and /x to write"
+    assert text == "example.com/a: /dev/c would be both /x to write and /dev/ttyUSB1 rw"
 
 
 def test_annotations_are_joined_like_variables():
@@ -402,7 +408,7 @@ def test_cdi_devices_by_annotation():
             {"a.com/gpu=7": Absent("is in no CDI spec in /etc/cdi")},
             "a.com/gpu=7 is in no CDI spec in ",
         ),
-        ({"serial": "7"}, {}, "a.com/gpu=7 was not looked for"),
+        ({"serial": "7"}, {}, "a.com/gpu=7 was not read"),
         ({"serial": "../7"}, {}, "a.com/gpu=../7 is no full name of a CDI device"),
         ({}, {}, "cdi a.com/gpu={serial}: serial: was not read"),
     ],

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from agent.core.entry.prefer import Cost, DistanceRule, Links, WordRule
 from agent.core.entry.resource_spec import Limit
 from agent.core.grants import preference_costs
-from agent.core.grants.choice_pool import ChoicePool, build_choice_pool
 from agent.core.grants.choose import Costs, choose, is_exact
-from agent.core.grants.prefer import NO_LIMIT, prefer
+from agent.core.grants.prefer import NO_LIMIT, ChoicePool, build_choice_pool, prefer
 from agent.core.grants.preference_costs import PreferenceCosts, compute_pcie_distance
 from agent.core.inventory.affinity import LinkDistances, PciePath, find_pci_path
 from agent.core.inventory.device import Device, DeviceList, Health

@@ -8,8 +8,7 @@ import pytest
 
 from agent.core.entry.prefer import DistanceRule, Scores, WordRule
 from agent.core.entry.resource_spec import Limit
-from agent.core.grants.choice_pool import ChoicePool
-from agent.core.grants.prefer import NO_LIMIT, prefer
+from agent.core.grants.prefer import NO_LIMIT, ChoicePool, prefer
 from agent.core.grants.preference_costs import compute_pcie_distance
 from agent.core.inventory.affinity import LinkDistances, PciePath
 from agent.core.inventory.device import Device, DeviceList, Health, split_share

@@ -3,8 +3,7 @@
 import pytest
 
 from agent.config.load import load
-from agent.core.grants.choice_pool import build_choice_pool
-from agent.core.grants.prefer import NO_LIMIT, prefer
+from agent.core.grants.prefer import NO_LIMIT, build_choice_pool, prefer
 from agent.core.inventory.device import make_list_sort_key
 from agent.core.inventory.dirty_set import ALL_DIRTY, DirtySet
 from agent.core.inventory.inventory import Inventory

@@ -8,11 +8,9 @@ from typing import Any, NamedTuple
 from agent.core.entry.generated_cdi import build_spec, make_device_name, make_file_name
 from agent.core.entry.resource_spec import ResourceSpec
 from agent.core.grants.build_grant import build_grant, build_spec_edits
-from agent.core.grants.choice_pool import build_choice_pool
 from agent.core.grants.grant import Grant, GrantRefusedError, RefusalCause, RereadDevice
-from agent.core.grants.limit import find_excess
-from agent.core.grants.parse_request import parse_ids
-from agent.core.grants.prefer import prefer
+from agent.core.grants.parse_request import check_limit, parse_ids
+from agent.core.grants.prefer import build_choice_pool, prefer
 from agent.core.health.evaluation import evaluate_one_look
 from agent.core.inventory.device import DeviceList, Health
 from agent.core.inventory.dirty_set import ALL_DIRTY
@@ -80,8 +78,7 @@ class DryRun(Struct):
                 GrantRefusedError: the agent would refuse the call, with the reason that the kubelet gets.
         """
         spec, device_list = self.find_entry(resource), self.device_lists[resource]
-        if excess := find_excess(spec.limit, parse_ids(device_list, ids), len(ids)):
-            raise GrantRefusedError(RefusalCause.LIMIT, f"{resource}: {excess.text}", device=excess.device)
+        check_limit(resource, spec.limit, parse_ids(device_list, ids), len(ids))
         chosen = self._reread_devices(resource, ids)
         if not with_generated_spec:
             chosen = [replace(device, spec=_without_spec(device.spec or spec)) for device in chosen]

@@ -13,7 +13,7 @@ from agent.config.values.json_values import CompiledValue, compile_json
 from agent.config.values.templates import CompiledTemplate, compile_env_name, compile_template
 from agent.core.entry.cdi import ANNOTATION
 from agent.core.entry.resource_spec import EnvGive
-from agent.core.grants.annotation import RESERVED, is_annotation_key
+from agent.core.grants.env_values import RESERVED, is_annotation_key
 from agent.core.language.template import Slot, Template, has_control
 
 _NameCompiler: TypeAlias = Callable[

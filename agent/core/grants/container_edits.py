@@ -1,4 +1,4 @@
-"""Container edits of a grant, as CDI defines them (`containerEdits`)."""
+"""Nodes and mounts of a container by container path, and the container edits of CDI (`containerEdits`)."""
 
 from __future__ import annotations
 
@@ -10,18 +10,48 @@ from agent.core.entry.generated_cdi import Edits
 from agent.core.grants.grant import GrantedMount, GrantedNode
 
 
+class ContainerPaths:
+    """Nodes and mounts. Each has a container path of its own."""
+
+    def __init__(self) -> None:
+        self._items: dict[str, GrantedNode | GrantedMount] = {}
+
+    @property
+    def nodes(self) -> list[GrantedNode]:
+        """The nodes."""
+        return [item for item in self._items.values() if isinstance(item, GrantedNode)]
+
+    @property
+    def mounts(self) -> list[GrantedMount]:
+        """The mounts."""
+        return [item for item in self._items.values() if isinstance(item, GrantedMount)]
+
+    def add(self, item: GrantedNode | GrantedMount) -> str:
+        """Add a node or a mount; equal ones count once. Return the conflict, or an empty string."""
+        earlier = self._items.setdefault(item.container, item)
+        if (text := _format_item(earlier)) != _format_item(item):
+            return f"{item.container} would be both {text} and {_format_item(item)}"
+        return ""
+
+
 def build_container_edits(
     nodes: Iterable[GrantedNode], mounts: Iterable[GrantedMount], env: Mapping[str, str]
 ) -> Edits:
     """Return the edits of nodes, mounts and variables, without empty sections.
 
     Type and number of a node are left out: the runtime reads them from the node when a container starts. It creates no
-    node if
-    the path is not a node then.
+    node if the path is not a node then.
     """
     sections: dict[str, list[Any]] = {
         "env": [f"{name}={text}" for name, text in env.items()],
-        "deviceNodes": [_format_node(node) for node in nodes],
+        "deviceNodes": [
+            {
+                "path": node.container,
+                **({"hostPath": node.host} if node.host != node.container else {}),
+                "permissions": node.permissions,
+            }
+            for node in nodes
+        ],
         "mounts": [
             {
                 "hostPath": mount.host,
@@ -43,6 +73,7 @@ def is_unicode(edits: Edits) -> bool:
     return True
 
 
-def _format_node(node: GrantedNode) -> dict[str, str]:
-    host_path = {"hostPath": node.host} if node.host != node.container else {}
-    return {"path": node.container, **host_path, "permissions": node.permissions}
+def _format_item(item: GrantedNode | GrantedMount) -> str:
+    if isinstance(item, GrantedNode):
+        return f"{item.host} {item.permissions}"
+    return f"{item.host} {'read-only' if item.read_only else 'to write'}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -10,6 +11,15 @@ from agent.core.grants.grant_words import GrantWords
 from agent.core.language.json_template import build_json_object
 from agent.core.language.template import FactReader, Template
 from agent.core.language.value import Absent
+
+RESERVED = "io.kubernetes."  # annotations of the kubelet, which override those of a plugin
+
+_ANNOTATION_KEY = re.compile(r"(?:[A-Za-z0-9][A-Za-z0-9.-]{0,252}/)?[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
+
+
+def is_annotation_key(text: str) -> bool:
+    """Return whether a text can be the key of an annotation of the agent: `domain/name`, as in Kubernetes."""
+    return _ANNOTATION_KEY.fullmatch(text) is not None and not text.startswith(RESERVED)
 
 
 class EnvValue(NamedTuple):

@@ -3,21 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterable
-from typing import NamedTuple
 
 from agent.core.inventory.device import Device
-
-
-class _Grant(NamedTuple):
-    """A device of a grant, and all IDs of the same request."""
-
-    device: Device
-    ids: frozenset[str]
-
-    def excludes(self, other: Device) -> bool:
-        """Return whether no other pod can get that device at the same time."""
-        device, its = self.device, other
-        return not (set(device.exclusive_keys).isdisjoint(its.keys) and set(device.keys).isdisjoint(its.exclusive_keys))
 
 
 class ExclusiveGrants:
@@ -27,7 +14,7 @@ class ExclusiveGrants:
     """
 
     def __init__(self) -> None:
-        self._grants: dict[str, _Grant] = {}
+        self._grants: dict[str, tuple[Device, frozenset[str]]] = {}  # with all IDs of the request
         self._names_by_key: dict[str, dict[str, None]] = {}  # the names of the grants that have a key
 
     def find_holder(self, devices: Iterable[Device], ids: Collection[str], held_ids: Container[str]) -> str:
@@ -38,12 +25,17 @@ class ExclusiveGrants:
             ids: all requested IDs. Devices of one request do not exclude each other.
             held_ids: the IDs that pods may hold. A requested device among them was granted before, to the same pod.
         """
-        for device in devices:
-            for name in self._find_names(device):
-                grant = self._grants[name]
-                if not _has_any(grant.ids, held_ids):
+        for device in devices if self._grants else ():
+            names = {name: None for key in _list_all_keys(device) for name in self._names_by_key.get(key, ())}
+            for name in names:
+                granted_device, granted_ids = self._grants[name]
+                if not _has_any(granted_ids, held_ids):
                     self._remove_grant(name)
-                elif grant.excludes(device) and grant.ids.isdisjoint(ids) and not _has_any(device.list_ids(), held_ids):
+                elif (
+                    _exclude_each_other(granted_device, device)
+                    and granted_ids.isdisjoint(ids)
+                    and not _has_any(device.list_ids(), held_ids)
+                ):
                     return name
         return ""
 
@@ -54,22 +46,15 @@ class ExclusiveGrants:
             if device.exclusive_keys:
                 name = f"{resource} {device.id}"
                 self._remove_grant(name)
-                self._grants[name] = _Grant(device, granted_ids)
+                self._grants[name] = (device, granted_ids)
                 for key in _list_all_keys(device):
                     self._names_by_key.setdefault(key, {})[name] = None
 
-    def _find_names(self, device: Device) -> dict[str, None]:
-        """Return the names of the grants that share a key with a device."""
-        if not self._grants:
-            return {}
-        return {name: None for key in _list_all_keys(device) for name in self._names_by_key.get(key, ())}
-
     def _remove_grant(self, name: str) -> None:
-        grant = self._grants.pop(name, None)
-        for key in _list_all_keys(grant.device) if grant else ():
-            names = self._names_by_key[key]
-            del names[name]
-            if not names:
+        device, _ = self._grants.pop(name, (None, None))
+        for key in _list_all_keys(device) if device else ():
+            del self._names_by_key[key][name]
+            if not self._names_by_key[key]:
                 del self._names_by_key[key]
 
 
@@ -87,10 +72,15 @@ def find_listed_holder(
     if _has_any(device.list_ids(), held_ids):
         return ""
     for name, other in listed_devices:
-        grant = _Grant(other, frozenset(other.list_ids()))
-        if grant.excludes(device) and _has_any(grant.ids, held_ids) and grant.ids.isdisjoint(ids):
+        other_ids = frozenset(other.list_ids())
+        if _exclude_each_other(other, device) and _has_any(other_ids, held_ids) and other_ids.isdisjoint(ids):
             return f"{name} {other.id}"
     return ""
+
+
+def _exclude_each_other(device: Device, other: Device) -> bool:
+    """Return whether two pods cannot get these devices at the same time."""
+    return not (set(device.exclusive_keys).isdisjoint(other.keys) and set(device.keys).isdisjoint(other.exclusive_keys))
 
 
 def _list_all_keys(device: Device) -> frozenset[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from types import MappingProxyType
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from agent.core.entry.fact_copy import FactCopy
 from agent.core.entry.resource_spec import ResourceSpec
 from agent.core.inventory.device import Device, DeviceNode, HostDevice, MatchedPath
 from agent.core.language.safe_text import escape, shorten
-from agent.core.language.template import ID_LIMIT
+from agent.core.language.template import ID_LIMIT, FactReader
 from agent.core.language.value import Absent, Value
 from agent.core.struct import Struct, field
 
@@ -58,8 +58,8 @@ class GrantRefusedError(Exception):
         """Return the refusal with a command for the node: about the device, or else about the resource.
 
         A complete reason is not shortened for the command; a reason that is cut anyway makes room. A refusal with a
-        next step of
-        its own stays unchanged.
+        next step of its own
+        stays unchanged.
         """
         if self.has_step:
             return self
@@ -147,3 +147,22 @@ class RereadDevice(Struct):
     related_facts: Mapping[str, tuple[FactCopy, ...] | Absent] = field(default_factory=dict)
     unhealthy_reason: str = ""
     host: HostDevice | None = None
+
+
+def list_node_paths(spec: ResourceSpec, fact: FactReader) -> tuple[str, ...]:
+    """Return the host paths of the nodes of an entry. Paths with absent words are left out."""
+    return _list_texts(give.path.write_paths(fact) for give in spec.nodes)
+
+
+def list_mount_globs(spec: ResourceSpec, fact: FactReader) -> tuple[str, ...]:
+    """Return the globs of the mounts of an entry. Globs with absent words are left out."""
+    return _list_texts(give.path.write_paths(fact, glob=True) for give in spec.mounts)
+
+
+def list_cdi_names(spec: ResourceSpec, fact: FactReader) -> tuple[str, ...]:
+    """Return the CDI names that a spec must contain. Names with absent words are left out."""
+    return _list_texts(give.name.write_all(fact) for give in spec.cdi if not give.unchecked)
+
+
+def _list_texts(results: Iterable[tuple[str, ...] | Absent]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(text for texts in results if not isinstance(texts, Absent) for text in texts))

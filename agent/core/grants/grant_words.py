@@ -88,12 +88,8 @@ class GrantWords:
 
     def use_member(self, member: RereadMember, element_counts: Mapping[str, int]) -> GrantWords:
         """Change these words to those of one member of a group, and return them."""
-        self._facts, self._related_facts, self._element_counts, self._count_prefix = (
-            member.facts,
-            member.related_facts,
-            element_counts,
-            _MEMBER_PREFIX,
-        )
+        self._facts, self._related_facts = member.facts, member.related_facts
+        self._element_counts, self._count_prefix = element_counts, _MEMBER_PREFIX
         return self
 
     def set_given_paths(self, name: str, paths: Sequence[tuple[int, str]], *, is_list: bool) -> None:

@@ -2,19 +2,70 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from operator import add
 from typing import NamedTuple
 
-from agent.core.entry.resource_spec import Limit
-from agent.core.grants.choice_pool import ChoicePool
+from agent.core.entry.prefer import PreferRule
+from agent.core.entry.resource_spec import Limit, ResourceSpec
 from agent.core.grants.choose import Costs, choose, is_exact
-from agent.core.grants.preference_costs import EqualDevices, PreferenceCosts
-from agent.core.inventory.device import DeviceList, ShareBase, split_share
+from agent.core.grants.preference_costs import EqualDevices, PreferenceCosts, generalize_affinity
+from agent.core.inventory.affinity import Affinity
+from agent.core.inventory.candidate import Candidate
+from agent.core.inventory.device import DeviceList, Health, split_share
 from agent.core.language.value import make_sort_key
 
 NO_LIMIT = Limit()
+
+
+class ChoicePool:
+    """The device list of a resource, prepared once for many choices.
+
+    ids: in list order, which is natural order. positions: the position of each ID. device_numbers: the number of the
+    device of each ID. affinities: the values by which rules rank each device. unhealthy_flags: the device is not
+    Healthy. kinds: equal for devices that every rule treats alike.
+    """
+
+    def __init__(
+        self,
+        device_list: DeviceList,
+        rules: Sequence[PreferRule] = (),
+        affinities: Mapping[str, tuple[Affinity, ...]] | None = None,
+    ) -> None:
+        """`affinities`: by the key of each device, one for each of the rules."""
+        self.device_list = device_list
+        self.rules = tuple(rules)
+        self.affinities = [(affinities or {}).get(device.key, ()) for device in device_list.devices]
+        self.unhealthy_flags = [device.health is not Health.HEALTHY for device in device_list.devices]
+        # A device without the word of a rule is like no other.
+        self.kinds: list[Hashable] = [
+            (n if None in values else tuple(map(generalize_affinity, values)), is_unhealthy)
+            for n, (values, is_unhealthy) in enumerate(zip(self.affinities, self.unhealthy_flags, strict=True))
+        ]
+        self.ids = [id for device in device_list.devices for id in device.list_ids()]  # noqa: A001  the API's own word
+        self.positions = {id: n for n, id in enumerate(self.ids)}  # noqa: A001
+        self.device_numbers = [n for n, device in enumerate(device_list.devices) for _ in range(len(device))]
+
+
+def build_choice_pool(
+    device_list: DeviceList,
+    spec: ResourceSpec | None,
+    candidates: Mapping[str, Candidate],
+    specs: Sequence[ResourceSpec],
+) -> ChoicePool:
+    """Return the choice pool of a device list, with the affinities of the candidates."""
+    if spec is None or not spec.prefer:
+        return ChoicePool(device_list)
+    affinities: dict[str, tuple[Affinity, ...]] = {}
+    for device in device_list.devices:
+        if (candidate := candidates.get(device.key)) is not None:
+            values, entry_rules = candidate.affinities, specs[candidate.entry].prefer
+            if entry_rules != spec.prefer:  # the device is of an entry that adds to the resource
+                values = tuple(values[entry_rules.index(rule)] if rule in entry_rules else None for rule in spec.prefer)
+            affinities[device.key] = values
+    return ChoicePool(device_list, spec.prefer, affinities)
+
+
 EMPTY_POOL = ChoicePool(DeviceList(""))
 
 
@@ -38,7 +89,7 @@ def prefer(
         return ()
     names, positions = _map_names(offered_ids, pool)
     chosen = set(map(positions.__getitem__, forced_ids))
-    devices = _build_offered_devices(sorted(map(positions.__getitem__, offered_ids)), chosen, names, pool)
+    devices = _group_by_device(sorted(map(positions.__getitem__, offered_ids)), chosen, names, pool)
     capacities = [len(device.free_positions) for device in devices]
     if limit.distinct:
         if any(device.forced_count > 1 for device in devices):
@@ -63,14 +114,12 @@ class _OfferedDevice(NamedTuple):
     """A device with available IDs.
 
     number: its number in the list, or None if the list no longer contains it. free_positions: the list positions of its
-    other IDs, in order. forced_count: the number of its IDs that must be included. kind_number: equal for devices that
-    every rule treats alike.
+    other IDs, in order. forced_count: the number of its IDs that must be included.
     """
 
     number: int | None
     free_positions: Sequence[int]
     forced_count: int
-    kind_number: int
 
 
 def _map_names(offered_ids: set[str], pool: ChoicePool) -> tuple[Sequence[str], Mapping[str, int]]:
@@ -85,83 +134,54 @@ def _map_names(offered_ids: set[str], pool: ChoicePool) -> tuple[Sequence[str], 
     return names, {name: position for position, name in enumerate(names)}
 
 
-def _build_offered_devices(
+def _group_by_device(
     positions: Sequence[int], chosen: set[int], names: Sequence[str], pool: ChoicePool
 ) -> list[_OfferedDevice]:
     """Return the available devices in list order, then those that the list no longer contains."""
+    groups: dict[Hashable, list[int]] = {}
+    listed_count = len(pool.ids)
+    for position in positions:
+        is_listed = position < listed_count
+        groups.setdefault(pool.device_numbers[position] if is_listed else split_share(names[position])[0], []).append(
+            position
+        )
     devices: list[_OfferedDevice] = []
-    start, has_single_ids = 0, len(pool.ends) == len(pool.ids)
-    while start < len(positions):
-        first_position = positions[start]
-        if first_position >= len(pool.ids):
-            break
-        number = first_position if has_single_ids else bisect_right(pool.ends, first_position)
-        end = start + 1 if has_single_ids else bisect_left(positions, pool.ends[number], start)
-        devices.append(_make_offered_device(number, positions[start:end], chosen, pool.kind_numbers[number]))
-        start = end
-    unlisted: dict[ShareBase, list[int]] = {}
-    for position in positions[start:]:
-        unlisted.setdefault(split_share(names[position])[0], []).append(position)
-    return devices + [
-        _make_offered_device(None, device_positions, chosen, -1 - n)
-        for n, device_positions in enumerate(unlisted.values())
-    ]
-
-
-def _make_offered_device(
-    number: int | None, positions: Sequence[int], chosen: set[int], kind_number: int
-) -> _OfferedDevice:
-    if chosen and not chosen.isdisjoint(positions):
-        free_positions = [position for position in positions if position not in chosen]
-        return _OfferedDevice(number, free_positions, len(positions) - len(free_positions), kind_number)
-    return _OfferedDevice(number, positions, 0, kind_number)
+    for key, group in groups.items():
+        free_positions = [position for position in group if position not in chosen] if chosen else group
+        number = key if isinstance(key, int) else None
+        devices.append(_OfferedDevice(number, free_positions, len(group) - len(free_positions)))
+    return devices
 
 
 def _choose_counts(
     devices: Sequence[_OfferedDevice], capacities: Sequence[int], missing_count: int, size: int, pool: ChoicePool
 ) -> Sequence[int]:
     """Return the number of IDs to take of each device, without those that must be included."""
-    groups = [[n] for n in range(len(devices))] if is_exact(capacities, missing_count) else _group_by_kind(devices)
+    groups_by_kind: dict[Hashable, list[int]] = {}
+    has_all_choices = is_exact(capacities, missing_count)
+    for n, device in enumerate(devices):
+        is_alone = has_all_choices or device.number is None
+        groups_by_kind.setdefault(n if is_alone else pool.kinds[device.number or 0], []).append(n)
+    groups = list(groups_by_kind.values())
     kinds = []
     forced_counts: dict[int, int] = {}
     for kind, group in enumerate(groups):
-        capacity = free_count = forced_count = 0
-        for n in group:
-            capacity += capacities[n]
-            free_count += len(devices[n].free_positions)
-            forced_count += devices[n].forced_count
-        if forced_count:
+        if forced_count := sum(devices[n].forced_count for n in group):
             forced_counts[kind] = forced_count
-        device_number = devices[group[0]].number
-        if device_number is None:
-            kinds.append(EqualDevices((), capacity, free_count + forced_count, is_unhealthy=True))
+        capacity = sum(capacities[n] for n in group)
+        offered_count = sum(len(devices[n].free_positions) for n in group) + forced_count
+        number = devices[group[0]].number
+        if number is None:
+            kinds.append(EqualDevices((), capacity, offered_count, is_unhealthy=True))
         else:
-            kinds.append(
-                EqualDevices(
-                    pool.affinities[device_number],
-                    capacity,
-                    free_count + forced_count,
-                    pool.unhealthy_flags[device_number],
-                )
-            )
+            kinds.append(EqualDevices(pool.affinities[number], capacity, offered_count, pool.unhealthy_flags[number]))
     costs = PreferenceCosts(pool.rules, kinds, size)
-    own_costs = (
-        list(map(add, costs.own_costs, costs.compute_group_costs(forced_counts))) if forced_counts else costs.own_costs
-    )
+    own_costs = list(map(add, costs.own_costs, costs.compute_group_costs(forced_counts)))
+    kind_counts = choose(Costs([kind.capacity for kind in kinds], own_costs, costs.compute_pair_costs), missing_count)
     counts = [0] * len(devices)
-    for kind, number in enumerate(
-        choose(Costs([kind.capacity for kind in kinds], own_costs, costs.compute_pair_costs), missing_count)
-    ):
-        remaining_count = number
-        for n in groups[kind] if remaining_count else ():
+    for group, kind_count in zip(groups, kind_counts, strict=True):
+        remaining_count = kind_count
+        for n in group if remaining_count else ():
             counts[n] = min(remaining_count, capacities[n])
             remaining_count -= counts[n]
     return counts
-
-
-def _group_by_kind(devices: Sequence[_OfferedDevice]) -> list[list[int]]:
-    """Return groups of devices that every rule treats alike, in the order of the first of each group."""
-    groups: dict[int, list[int]] = {}
-    for n, device in enumerate(devices):
-        groups.setdefault(device.kind_number, []).append(n)
-    return list(groups.values())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import islice
+from itertools import islice, takewhile
 from operator import add
 from typing import NamedTuple
 
@@ -25,9 +25,8 @@ _LINKS_LIMIT = 6_000  # links that are read for one row: a few milliseconds
 class EqualDevices(NamedTuple):
     """Devices, or shares of one device, that every rule treats alike.
 
-    affinities: the values by which rules rank them. capacity: how many can be chosen. offered_count: how many are
-    offered.
-    is_unhealthy: they are not known to be Healthy and are chosen last.
+    affinities: the values by which rules rank them. capacity: the number that can be chosen. offered_count: the number
+    that is offered. is_unhealthy: they are not known to be Healthy and are chosen last.
     """
 
     affinities: tuple[Affinity, ...]
@@ -84,38 +83,21 @@ class _Level:
         """Add to each kind of the row its pair costs with these counts of kinds, times the scale."""
 
 
-class _KindKeys:
-    """The key of each kind. The levels of one rule share it."""
-
-    def __init__(self, keys: Sequence[object]) -> None:
-        self.keys = keys
-
-    @cached_property
-    def kinds_by_key(self) -> Mapping[object, Sequence[int]]:
-        """Return the kinds of each key."""
-        kinds: dict[object, list[int]] = {}
-        for kind, key in enumerate(self.keys):
-            kinds.setdefault(key, []).append(kind)
-        return kinds
-
-
 class _SameKeyLevel(_Level):
     """Pairs with equal keys have a fixed cost. Other pairs cost nothing."""
 
-    def __init__(self, own_costs: Sequence[int], keys: _KindKeys, cost: int, *, has_several_keys: bool) -> None:
+    def __init__(self, own_costs: Sequence[int], keys: Sequence[object], cost: int, *, has_several_keys: bool) -> None:
         """Build the level. has_several_keys: the keys differ, so pairs can differ."""
         super().__init__(own_costs, int(has_several_keys))
-        self._keys, self._cost = keys, cost
+        self._keys, self._cost, self._kinds_by_key = keys, cost, _group_kinds(keys)
 
     def add_pair_costs(self, kind_counts: Mapping[int, int], scale: int, row: list[int]) -> None:
         counts: dict[object, int] = {}
         for kind, count in kind_counts.items():
-            key = self._keys.keys[kind]
-            counts[key] = counts.get(key, 0) + count
+            counts[self._keys[kind]] = counts.get(self._keys[kind], 0) + count
         for key, count in counts.items():
-            cost = scale * self._cost * count
-            for kind in self._keys.kinds_by_key[key]:
-                row[kind] += cost
+            for kind in self._kinds_by_key[key]:
+                row[kind] += scale * self._cost * count
 
 
 class _PcieLevel(_Level):
@@ -125,7 +107,7 @@ class _PcieLevel(_Level):
         super().__init__([0] * len(paths), FAR if len(set(paths)) > 1 else 0)
         self._paths = paths
         self._numa = [path.numa for path in paths]
-        self._complexes = _KindKeys([path.path[:1] for path in paths])
+        self._kinds_by_complex = _group_kinds([path.path[:1] for path in paths])
 
     @cached_property
     def _adjacent_nodes(self) -> Mapping[tuple[int, ...], set[tuple[int, ...]]]:
@@ -149,14 +131,13 @@ class _PcieLevel(_Level):
         for kind, count in kind_counts.items():
             path = self._paths[kind]
             row[kind] -= scale * count * _compute_node_distance(path.numa, path.numa)
-            for other in self._complexes.kinds_by_key[path.path[:1]] if path.path else ():
+            for other in self._kinds_by_complex[path.path[:1]] if path.path else ():
                 if other != kind:
                     other_path = self._paths[other]
-                    row[other] += (
-                        scale
-                        * count
-                        * (compute_pcie_distance(path, other_path) - _compute_node_distance(path.numa, other_path.numa))
+                    saving = _compute_node_distance(path.numa, other_path.numa) - compute_pcie_distance(
+                        path, other_path
                     )
+                    row[other] -= scale * count * saving
 
 
 class _LinkLevel(_Level):
@@ -196,39 +177,38 @@ def generalize_affinity(affinity: Affinity) -> Affinity:
 
 def compute_pcie_distance(path_a: PciePath, path_b: PciePath) -> int:
     """Return the distance of two devices on PCI Express, from SAME_BOARD to FAR."""
-    if path_a == path_b and path_a.path:
+    steps_a, steps_b = path_a.path, path_b.path
+    common_count = sum(1 for _ in takewhile(lambda steps: steps[0] == steps[1], zip(steps_a, steps_b, strict=False)))
+    if not common_count:
+        return _compute_node_distance(path_a.numa, path_b.numa)
+    remaining_count = max(len(steps_a), len(steps_b)) - common_count
+    is_below_complex = _is_complex(steps_a[common_count - 1])
+    if remaining_count == 0:
         return SAME_BOARD
-    common_count = sum(1 for _ in _iterate_common_steps(path_a.path, path_b.path))
-    remaining_count = max(len(path_a.path), len(path_b.path)) - common_count
-    if common_count:
-        last_common = path_a.path[common_count - 1]
-        if remaining_count == 1 and (len(path_a.path) == len(path_b.path)):
-            is_same_slot = path_a.path[-1].rpartition(".")[0] == path_b.path[-1].rpartition(".")[0]
-            return SAME_BOARD if is_same_slot or not _is_complex(last_common) else SAME_COMPLEX
-        if remaining_count == 0:
-            return SAME_BOARD
-        if _is_complex(last_common):
-            return SAME_COMPLEX
-        is_below_switch = common_count > 1 and not _is_complex(path_a.path[common_count - 2])
-        return (
-            SAME_SWITCH if is_below_switch and remaining_count <= 2 else SAME_PORT
-        )  # two steps: a port of the switch, and the device
-    return _compute_node_distance(path_a.numa, path_b.numa)
+    if remaining_count == 1 and len(steps_a) == len(steps_b):
+        is_same_slot = steps_a[-1].rpartition(".")[0] == steps_b[-1].rpartition(".")[0]
+        return SAME_BOARD if is_same_slot or not is_below_complex else SAME_COMPLEX
+    if is_below_complex:
+        return SAME_COMPLEX
+    # Two steps: a port of the switch, and the device.
+    is_below_switch = common_count > 1 and not _is_complex(steps_a[common_count - 2])
+    return SAME_SWITCH if is_below_switch and remaining_count <= 2 else SAME_PORT
 
 
 def _compute_node_distance(nodes_a: tuple[int, ...], nodes_b: tuple[int, ...]) -> int:
     return FAR if set(nodes_a).isdisjoint(nodes_b) else SAME_NODE
 
 
-def _iterate_common_steps(steps_a: Sequence[str], steps_b: Sequence[str]) -> Iterator[str]:
-    for step, step_b in zip(steps_a, steps_b, strict=False):
-        if step != step_b:
-            return
-        yield step
-
-
 def _is_complex(step: str) -> bool:
     return step.startswith("pci")
+
+
+def _group_kinds(keys: Sequence[object]) -> Mapping[object, Sequence[int]]:
+    """Return the kinds of each key."""
+    kinds: dict[object, list[int]] = {}
+    for kind, key in enumerate(keys):
+        kinds.setdefault(key, []).append(kind)
+    return kinds
 
 
 def _build_levels(rules: Sequence[PreferRule], kinds: Sequence[EqualDevices]) -> Iterator[_Level]:
@@ -239,12 +219,10 @@ def _build_levels(rules: Sequence[PreferRule], kinds: Sequence[EqualDevices]) ->
         affinities = [kind.affinities[n] if n < len(kind.affinities) else None for kind in kinds]
         if not isinstance(rule, WordRule):
             if rule.links is None:
-                yield _PcieLevel(
-                    [affinity if isinstance(affinity, PciePath) else PciePath() for affinity in affinities]
-                )
+                yield _PcieLevel([value if isinstance(value, PciePath) else PciePath() for value in affinities])
             else:
                 yield _LinkLevel(
-                    [affinity if isinstance(affinity, LinkDistances) else LinkDistances() for affinity in affinities]
+                    [value if isinstance(value, LinkDistances) else LinkDistances() for value in affinities]
                 )
             continue
         if rule.verb == "order":
@@ -255,26 +233,21 @@ def _build_levels(rules: Sequence[PreferRule], kinds: Sequence[EqualDevices]) ->
         free_counts: dict[object, int] = {}
         for key, kind in zip(keys, kinds, strict=True):
             free_counts[key] = free_counts.get(key, 0) + kind.offered_count
-        max_free, kind_keys = max(free_counts.values(), default=0), _KindKeys(keys)
+        max_free = max(free_counts.values(), default=0)
         has_several_keys = len(free_counts) > 1 and max_free > 1  # keys with one kind each do not affect pairs
         if rule.verb == "same":
-            yield _SameKeyLevel(zero_costs, kind_keys, -1, has_several_keys=has_several_keys)
+            yield _SameKeyLevel(zero_costs, keys, -1, has_several_keys=has_several_keys)
             last_levels.append(_Level([0 if affinity is None else -free_counts[affinity] for affinity in affinities]))
-        elif rule.verb == "packed":
-            # Taking n devices of a key with f free costs f + (f-1) + …: each by the number that is free at its turn.
-            own_costs = [
-                max_free + 1 if affinity is None else free_counts[key]
-                for key, affinity in zip(keys, affinities, strict=True)
-            ]
-            yield _SameKeyLevel(own_costs, kind_keys, -1, has_several_keys=has_several_keys)
-            yield _SameKeyLevel(zero_costs, kind_keys, -1, has_several_keys=has_several_keys)
-        else:
-            own_costs = [
-                max_free if affinity is None else max_free - free_counts[key]
-                for key, affinity in zip(keys, affinities, strict=True)
-            ]
-            yield _SameKeyLevel(own_costs, kind_keys, 1, has_several_keys=has_several_keys)
-            yield _SameKeyLevel(zero_costs, kind_keys, 1, has_several_keys=has_several_keys)
+            continue
+        # Taking n devices of a key with f free costs f + (f-1) + …: each by the number that is free at its turn.
+        # `balanced` is the opposite of `packed`. An absent value comes last in both.
+        sign, base, absent_cost = (-1, 0, max_free + 1) if rule.verb == "packed" else (1, max_free, max_free)
+        own_costs = [
+            absent_cost if affinity is None else base - sign * free_counts[key]
+            for key, affinity in zip(keys, affinities, strict=True)
+        ]
+        yield _SameKeyLevel(own_costs, keys, sign, has_several_keys=has_several_keys)
+        yield _SameKeyLevel(zero_costs, keys, sign, has_several_keys=has_several_keys)
     yield from last_levels
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from agent.core.entry.give_conditions import decide_condition
-from agent.core.entry.program import Command, Program
+from agent.core.entry.program import Command
 from agent.core.grants.grant import GrantRefusedError, RefusalCause, RereadDevice
 from agent.core.grants.grant_words import GrantWords
 from agent.core.inventory.device import DeviceNode
@@ -36,7 +36,10 @@ def list_prestart_runs(resource: str, device: RereadDevice, words: GrantWords) -
         if isinstance(decision, str):
             raise _make_refusal(resource, device, decision)
         if decision:
-            yield PrestartRun(program.name, _build_command(resource, device, program, words))
+            command = program.build_command(words)
+            if isinstance(command, Absent):
+                raise make_failure_error(resource, device, program.name, command.reason)
+            yield PrestartRun(program.name, command)
 
 
 def build_environment(resource: str, reread_device: RereadDevice) -> Mapping[str, str]:
@@ -58,13 +61,6 @@ def build_environment(resource: str, reread_device: RereadDevice) -> Mapping[str
 def make_failure_error(resource: str, device: RereadDevice, program: str, reason: str) -> GrantRefusedError:
     """Return the refusal for a prestart program that failed."""
     return GrantRefusedError(RefusalCause.HOOK_FAILED, f"{resource} {device.device.id}: prestart.{program}: {reason}")
-
-
-def _build_command(resource: str, device: RereadDevice, program: Program, words: GrantWords) -> Command:
-    command = program.build_command(words)
-    if isinstance(command, Absent):
-        raise make_failure_error(resource, device, program.name, command.reason)
-    return command
 
 
 def _make_refusal(resource: str, device: RereadDevice, reason: str) -> GrantRefusedError:
