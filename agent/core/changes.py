@@ -32,14 +32,22 @@ class Stage(Generic[K, T, V]):
 
     def update(self, items: Mapping[K, T], *other_inputs: object) -> Mapping[K, V]:
         """Return the value of each item. A different item changes one value, a different other input changes all."""
-        if len(other_inputs) != len(self._other_inputs) or any(map(is_not, other_inputs, self._other_inputs)):
+        if has_changed(self._other_inputs, other_inputs):
             self.values, self._items, self._other_inputs = {}, {}, other_inputs
         changes = find_changes(self._items, items)
         new_values = {key: self._compute(key, items[key], *other_inputs) for key in changes if key in items}
         if changes:
-            self.values = {key: value for key, value in self.values.items() if key not in changes} | new_values
+            self.values = {**self.values}
+            for key in changes:
+                self.values.pop(key, None)
+            self.values |= new_values
         self._items = items
         return self.values
+
+
+def has_changed(old: Sequence[object], new: Sequence[object]) -> bool:
+    """Return whether two sequences have different objects."""
+    return len(old) != len(new) or any(map(is_not, old, new))
 
 
 def find_changes(old: Mapping[K, T], new: Mapping[K, T]) -> dict[K, tuple[T | None, T | None]]:

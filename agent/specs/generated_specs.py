@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
+from agent.core.changes import has_changed
 from agent.core.entry.generated_cdi import Edits, build_spec, make_device_name, make_file_name, parse_spec, render_spec
 from agent.core.entry.resource_spec import ResourceSpec
 from agent.core.grants.build_grant import build_spec_edits
@@ -308,10 +309,7 @@ class GeneratedSpecs:
             inputs.candidates,
             *([] if inputs.held_ids is None else [inputs.held_ids.ids]),
         )
-        if state.future is not None or (
-            len(state.inputs) == len(new_inputs)
-            and all(request is previous_value for request, previous_value in zip(state.inputs, new_inputs, strict=True))
-        ):
+        if state.future is not None or not has_changed(state.inputs, new_inputs):
             return []
         state.inputs, state.is_late = new_inputs, False
         requests = {make_device_name(resource, request.device.id): request for request in inputs.find_requests(specs)}

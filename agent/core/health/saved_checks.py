@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
-from agent.core.changes import find_changes
+from agent.core.changes import Stage, has_changed
 from agent.core.entry.check_state import HEALTHY, CheckState
 from agent.core.health.check_states import CheckMap, CheckStates, DeviceCheckStates, DeviceRef, FailureMap
 from agent.core.struct import Struct, field, replace
@@ -29,134 +30,74 @@ class SavedChecks(Struct):
     healthy_locations: Mapping[str, AbstractSet[str]] = field(default_factory=dict)
 
 
+class _LocationStates(NamedTuple):
+    """The part of one device. `check_states` is empty if no state needs to be saved."""
+
+    location_ref: DeviceRef
+    is_healthy: bool
+    check_states: Mapping[str, CheckState]
+
+
 class SavedChecksBuilder:
-    """The saved checks, updated location by location. Unchanged devices cost nothing."""
+    """The saved checks. Only devices with other states are read again."""
 
     def __init__(self) -> None:
-        self._present_devices: Mapping[DeviceRef, DeviceCheckStates] = {}
-        self._absent_devices: Mapping[DeviceRef, DeviceCheckStates] = {}
-        self._devices_by_location: dict[DeviceRef, dict[DeviceRef, DeviceCheckStates]] = {}  # who is in a place
-        self._saved_locations: set[DeviceRef] = set()  # of which there may be more to note than that all is well
+        self._present_devices: Stage[DeviceRef, DeviceCheckStates, _LocationStates] = Stage(_select_states)
+        self._inputs: tuple[object, ...] = ()
         self._saved_checks = SavedChecks()
 
     def update(self, check_states: CheckStates) -> SavedChecks:
         """Return the saved checks of these check states."""
-        changed_locations: dict[DeviceRef, None] = {}
-        for device_ref, (previous, current) in find_changes(
-            self._present_devices, check_states.present_devices
-        ).items():
-            if previous is not None:
-                location_ref = DeviceRef(device_ref.entry, previous.location)
-                changed_locations[location_ref] = None
-                del self._devices_by_location[location_ref][device_ref]
-            if current is not None:
-                location_ref = DeviceRef(device_ref.entry, current.location)
-                changed_locations[location_ref] = None
-                self._devices_by_location.setdefault(location_ref, {})[device_ref] = current
-        changed_locations |= dict.fromkeys(find_changes(self._absent_devices, check_states.absent_devices))
-        self._present_devices, self._absent_devices = check_states.present_devices, check_states.absent_devices
-        if changed_locations:
-            self._saved_checks = self._rebuild(changed_locations)
-        return self._saved_checks
-
-    def _rebuild(self, changed_locations: Iterable[DeviceRef]) -> SavedChecks:
-        """Return the saved checks with these locations replaced.
-
-        The previous value is not changed: a writer may use it.
-        """
-        previous = self._saved_checks
-        healthy_locations = {entry: set(locations) for entry, locations in previous.healthy_locations.items()}
-        failure_reasons, latches = _copy_values(previous.failure_reasons), _copy_values(previous.latches)
-        counter_values, cleared_lines = _copy_values(previous.counter_values), _copy_values(previous.cleared_lines)
-        for location_ref in changed_locations:
-            present_devices = (
-                list(self._devices_by_location[location_ref].values())
-                if location_ref in self._devices_by_location
-                else []
-            )
-            if len(present_devices) > 1:
-                present_devices = [
-                    device for _, device in sorted(self._devices_by_location[location_ref].items(), key=_get_device_ref)
-                ]
-            elif not present_devices:
-                self._devices_by_location.pop(location_ref, None)
-            all_devices = (
-                [self._absent_devices[location_ref], *present_devices]
-                if location_ref in self._absent_devices
-                else present_devices
-            )
-            has_details = not all(map(_is_plain, all_devices))
-            if has_details or location_ref in self._saved_locations:
-                _set_values(
-                    failure_reasons,
-                    location_ref,
-                    _collect_values(
-                        all_devices, lambda state: state.reason if state.failing and not state.never_healthy else None
-                    ),
-                )
-                _set_values(latches, location_ref, _collect_values(all_devices, lambda state: state.latched or None))
-                _set_values(
-                    counter_values,
-                    location_ref,
-                    _collect_values(all_devices if len(all_devices) == 1 else (), lambda state: state.count),
-                )
-                _set_values(
-                    cleared_lines,
-                    location_ref,
-                    _collect_values(all_devices, lambda state: state.cleared_line if state.cleared_line >= 0 else None),
-                )
-                (self._saved_locations.add if has_details else self._saved_locations.discard)(location_ref)
-            locations = healthy_locations.setdefault(location_ref.entry, set())
-            (locations.add if present_devices and all(map(_is_healthy, present_devices)) else locations.discard)(
-                location_ref.key_or_location
-            )
-        return SavedChecks(
-            failure_reasons,
-            latches,
-            counter_values,
-            cleared_lines,
+        present_devices = self._present_devices.update(check_states.present_devices)
+        absent_devices = check_states.absent_devices
+        inputs = present_devices, absent_devices
+        if not has_changed(self._inputs, inputs):
+            return self._saved_checks
+        self._inputs = inputs
+        unhealthy_refs = {device.location_ref for device in present_devices.values() if not device.is_healthy}
+        healthy_locations: dict[str, set[str]] = {}
+        for (entry, location), is_healthy, _ in present_devices.values():
+            if is_healthy:
+                healthy_locations.setdefault(entry, set()).add(location)
+        for entry, location in unhealthy_refs:
+            healthy_locations.get(entry, set()).discard(location)
+        states = [(location_ref, device.check_states) for location_ref, device in absent_devices.items()]
+        states += [
+            (device.location_ref, device.check_states)
+            for _, device in sorted(item for item in present_devices.items() if item[1].check_states)
+        ]
+        saved_refs = {location_ref for location_ref, _ in states}
+        all_refs = (device.location_ref for device in present_devices.values())
+        counts = Counter([*absent_devices, *(ref for ref in all_refs if ref in saved_refs)])
+        self._saved_checks = SavedChecks(
+            _collect_values(states, lambda state: state.reason if state.failing and not state.never_healthy else None),
+            _collect_values(states, lambda state: state.latched or None),
+            _collect_values([item for item in states if counts[item[0]] == 1], lambda state: state.count),
+            _collect_values(states, lambda state: state.cleared_line if state.cleared_line >= 0 else None),
             {entry: locations for entry, locations in healthy_locations.items() if locations},
         )
+        return self._saved_checks
 
 
-def _get_device_ref(item: tuple[DeviceRef, DeviceCheckStates]) -> DeviceRef:
-    return item[0]
-
-
-def _is_plain(device: DeviceCheckStates) -> bool:
-    return all(state is HEALTHY for state in device.check_states.values())
-
-
-def _is_healthy(device: DeviceCheckStates) -> bool:
-    return bool(device.check_states) and not any(
-        state.failing or state.never_healthy for state in device.check_states.values()
+def _select_states(device_ref: DeviceRef, device: DeviceCheckStates) -> _LocationStates:
+    states = device.check_states.values()
+    is_healthy = bool(states) and not any(state.failing or state.never_healthy for state in states)
+    needs_save = any(state is not HEALTHY for state in states)
+    return _LocationStates(
+        DeviceRef(device_ref.entry, device.location), is_healthy, device.check_states if needs_save else {}
     )
 
 
-def _copy_values(values: CheckMap[T]) -> dict[str, dict[str, Mapping[str, T]]]:
-    return {entry: dict(locations) for entry, locations in values.items()}
-
-
-def _collect_values(devices: Iterable[DeviceCheckStates], get_value: Callable[[CheckState], T | None]) -> dict[str, T]:
-    """Return the value of each check state by check, without None."""
-    return {
-        check: value
-        for device in devices
-        for check, state in device.check_states.items()
-        if (value := get_value(state)) is not None
-    }
-
-
-def _set_values(
-    values: dict[str, dict[str, Mapping[str, T]]], location_ref: DeviceRef, check_values: Mapping[str, T]
-) -> None:
-    """Replace the values of a location."""
-    if check_values:
-        values.setdefault(location_ref.entry, {})[location_ref.key_or_location] = check_values
-    elif location_ref.key_or_location in values.get(location_ref.entry, ()):
-        del values[location_ref.entry][location_ref.key_or_location]
-        if not values[location_ref.entry]:
-            del values[location_ref.entry]
+def _collect_values(
+    states: Iterable[tuple[DeviceRef, Mapping[str, CheckState]]], get_value: Callable[[CheckState], T | None]
+) -> CheckMap[T]:
+    """Return the values that are not None. Of two devices at one location, the later one counts."""
+    values: dict[str, dict[str, dict[str, T]]] = {}
+    for (entry, location), check_states in states:
+        for check, state in check_states.items():
+            if (value := get_value(state)) is not None:
+                values.setdefault(entry, {}).setdefault(location, {})[check] = value
+    return values
 
 
 def restore_check_states(saved_checks: SavedChecks) -> CheckStates:
