@@ -122,6 +122,8 @@ class StateWriter:
 
     def _format_list(self, name: str, device_list: DeviceList) -> tuple[DeviceList, str]:
         previous_list, text = self._lists.get(name, (DeviceList(name), "[]"))
+        if previous_list is device_list:
+            return device_list, text
         removed, added = find_changed_objects(previous_list.devices, device_list.devices)
         if [*map(_build_device, removed)] != [*map(_build_device, added)]:
             text = json.dumps([_build_device(device) for device in device_list.devices])

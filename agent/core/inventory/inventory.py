@@ -151,9 +151,8 @@ def update_inventory(
             match_results.pop(key, None)
     host_devices: dict[str, dict[Source, HostDevice]] = {}
     for source, devices in listing.devices.items():
-        for device in devices:
-            if dirty_keys is None or device.key in dirty_keys:
-                host_devices.setdefault(device.key, {})[source] = device
+        for device in devices if dirty_keys is None else [device for device in devices if device.key in dirty_keys]:
+            host_devices.setdefault(device.key, {})[source] = device
     _mark_returned_devices(previous, host_devices, dirty_keys, match_results)
     source_entries = previous.source_entries
     for key, by_source in host_devices.items():

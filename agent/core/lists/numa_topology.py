@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import NamedTuple
 
 from agent.core.inventory.device import DeviceList
@@ -35,14 +36,15 @@ class WithheldTopology(NamedTuple):
 
 def find_withheld_topology(device_list: DeviceList, inventory: Inventory) -> WithheldTopology | None:
     """Return why a list has no NUMA nodes although some of its devices have one, or None."""
-    if any(device.numa for device in device_list.devices):
+    get_numa = attrgetter("numa")
+    if any(map(get_numa, device_list.devices)):
         return None
     candidate_maps = (
         candidates
         for (name, _), candidates in inventory.get_resource_candidates().items()
         if name == device_list.resource
     )
-    if not any(candidate.numa for candidates in candidate_maps for candidate in candidates.values()):
+    if not any(any(map(get_numa, candidates.values())) for candidates in candidate_maps):
         return None
     devices = [(device, inventory.get_candidate(device.key)) for device in device_list.devices]
     ids_without_node = tuple(device.id for device, candidate in devices if candidate is None or not candidate.numa)
