@@ -26,7 +26,7 @@ from agent.checks.probe_protocol import (
     parse_line,
 )
 from agent.checks.probe_reports import ProbeReports
-from agent.checks.query_user import QueryUser
+from agent.checks.query_scheduler import PENDING_RESULT, QueryUser
 from agent.core.backoff import STEADY_SECONDS, Backoff
 from agent.core.entry.query import ProbeSpec, QueryResult, QueryStatus
 from agent.core.language.safe_text import escape, shorten
@@ -84,20 +84,20 @@ class Probes:
             return (
                 QueryResult(QueryStatus.NOT_APPLICABLE, f"{probe.name} is off: {state.off_reason}")
                 if state
-                else _PENDING_RESULT
+                else PENDING_RESULT
             )
         if state.failure:
             return QueryResult(QueryStatus.UNKNOWN, f"the probe {probe.name}: {state.failure}")
         if (worst := state.reports.get_worst(locations)) is not None:
             return worst
         no_report = QueryResult(QueryStatus.UNKNOWN, f"the probe {probe.name} says nothing of it")
-        return no_report if state.reports.is_complete else _PENDING_RESULT
+        return no_report if state.reports.is_complete else PENDING_RESULT
 
     def get_field(self, probe: ProbeSpec, locations: Iterable[str], field: str) -> Scalar | Absent:
         """Return the value of a field that a probe reports for these locations."""
         state = self._get_state(probe)
         if state is None:
-            return Absent(_PENDING_RESULT.reason, pending=True)
+            return Absent(PENDING_RESULT.reason, pending=True)
         if state.off_reason:
             return Absent(f"the probe {probe.name} is off: {state.off_reason}")
         if state.failure:
@@ -291,6 +291,3 @@ class Probes:
         if message != state.last_message:
             state.last_message = message
             log.log(level, "probe %s: %s", escape(probe.name), message)
-
-
-_PENDING_RESULT = QueryResult(QueryStatus.PENDING, "no answer yet")

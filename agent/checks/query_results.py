@@ -6,8 +6,7 @@ import asyncio
 from collections.abc import Iterable
 
 from agent.checks.probe_processes import Probes
-from agent.checks.query_scheduler import QueryScheduler
-from agent.checks.query_user import QueryUser
+from agent.checks.query_scheduler import QueryScheduler, QueryUser
 from agent.core.entry.query import PolledQuery, ProbeSpec, QueryResult
 from agent.core.language.value import Absent, Scalar
 from agent.core.struct import Struct

@@ -13,18 +13,30 @@ from contextlib import aclosing
 from heapq import heappop, heappush
 from itertools import count
 from math import inf
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
-from agent.checks.query_user import QueryUser
 from agent.core.entry.query import PolledQuery, QueryResult, QueryStatus
 from agent.core.struct import replace
 
 WORKERS = 8  # queries that run at the same time. A query that hangs uses one of these up to its timeout
 _GOLDEN = 0.6180339887498949  # multiples of the golden ratio spread most evenly
-_PENDING_RESULT = QueryResult(QueryStatus.PENDING, "no answer yet")
+PENDING_RESULT = QueryResult(QueryStatus.PENDING, "no answer yet")
 
 
 QueryFunction: TypeAlias = Callable[[PolledQuery], AsyncGenerator[QueryResult, None]]
+
+
+class QueryUser(Protocol):
+    """The user of query results and probe reports. It makes looks."""
+
+    def needs_query(self, dirty_key: str) -> bool:
+        """Return whether a device uses the query with this dirty key."""
+
+    def needs_probe(self, dirty_key: str) -> bool:
+        """Return whether a device uses a report of the probe with this dirty key."""
+
+    def report_change(self, dirty_key: str, *, changed: bool) -> None:
+        """Handle a new result or report. `changed`: it differs from the previous one."""
 
 
 class QueryScheduler:
@@ -50,7 +62,7 @@ class QueryScheduler:
         result = self._results.get(query)
         if result is None:
             self._new.append(query)
-        return result or _PENDING_RESULT
+        return result or PENDING_RESULT
 
     def finish_look(self, user: QueryUser) -> None:
         """Start the queries that the finished look added, and drop those that nothing depends on."""
@@ -71,7 +83,7 @@ class QueryScheduler:
                 while self._new:
                     query = self._new.popleft()
                     if query not in self._results:
-                        self._results[query] = _PENDING_RESULT
+                        self._results[query] = PENDING_RESULT
                         tasks.create_task(self._run_query(query, user, is_first=True))
                 while self._due and self._due[0][0] <= loop.time():
                     _, _, query = heappop(self._due)

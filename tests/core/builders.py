@@ -23,7 +23,7 @@ PCI = Source("pci")
 
 def step_check(check, state, result, current_time, look_distance_s):
     """Return the state after a look, and the time of the next one, without a kernel log."""
-    return check.step(state, result, StepContext(current_time, look_distance_s, KernelLogHistory()))
+    return check.criterion.step(check, state, result, StepContext(current_time, look_distance_s, KernelLogHistory()))
 
 
 def no_kubelet(text):

@@ -42,8 +42,8 @@ class Listener:
         return self
 
     def at(self, now, outcome=None):
-        self.condition, self.again = self.check.step(
-            self.condition, outcome or self.outcome, StepContext(now, 0.0, self.journal)
+        self.condition, self.again = self.check.criterion.step(
+            self.check, self.condition, outcome or self.outcome, StepContext(now, 0.0, self.journal)
         )
         return self.condition.failing
 

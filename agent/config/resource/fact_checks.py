@@ -23,16 +23,14 @@ def _compile_counter_word(leaf: Leaf, scope: Scope) -> CounterCheck | None:
     if signature is None or signature is ANYTHING:
         return None
     if signature.is_list:
-        scope.report(
-            leaf.spot.make_error(
-                "type", f"{word} is a list, and a counter is one number", "take a word that is int", mark="text"
-            )
+        scope.report_error(
+            leaf.spot, "type", f"{word} is a list, and a counter is one number", "take a word that is int", mark="text"
         )
         return None
     if signature.kind is not ValueType.INT:
         write = f'write let.count = {{ read = "{word}", type = "int" }}, and rises = "count"'
-        scope.report(
-            leaf.spot.make_error("type", f"{word} is {signature.kind.value}, and a counter is int", write, mark="text")
+        scope.report_error(
+            leaf.spot, "type", f"{word} is {signature.kind.value}, and a counter is int", write, mark="text"
         )
         return None
     return CounterCheck(word)

@@ -25,8 +25,7 @@ from agent.core.entry.check import (
     LookThreshold,
     OnUnknown,
 )
-from agent.core.entry.clause_check import ClauseCheck
-from agent.core.language.clause import Clause, Origin
+from agent.core.language.clause import Clause
 from agent.core.struct import replace
 
 CHECK_KINDS: Mapping[str, CheckSyntax] = {  # by verb
@@ -37,8 +36,6 @@ CHECK_KINDS: Mapping[str, CheckSyntax] = {  # by verb
     "socket": SOCKET_SYNTAX,
     "probe": PROBE_SYNTAX,
 }
-
-_VFIO_CRITERION = ClauseCheck(Clause(CHECK, (), Origin("", 0)))  # replaces the criterion of the check of `give.vfio`
 
 
 def compile_health(
@@ -52,41 +49,30 @@ def compile_health(
     """
     branch = tree.get_branch("health")
     scope = replace(scope, allows_partner_health=True)
-    compiled_checks = (
-        [_compile_check(name, member, tree, scope, source_interval) for name, member in branch.list_branches()]
-        if branch
-        else []
-    )
-    entry_checks = [check for check in compiled_checks if check is not None]
-    if vfio_check is not None:
-        vfio_check = replace(vfio_check, partner_joins=_find_partner_joins(vfio_check, scope))
-    if vfio_check is None:
-        return tuple(check for check in entry_checks if check.criterion != _VFIO_CRITERION)
-    if all(check.name != CHECK for check in entry_checks):
-        return (*entry_checks, vfio_check)
-    return tuple(
-        _merge_vfio_check(check, vfio_check) if check.criterion == _VFIO_CRITERION else check for check in entry_checks
-    )
+    compiled_checks = [
+        _compile_check(name, member, tree, scope, source_interval, vfio_check=vfio_check)
+        for name, member in (branch.list_branches() if branch else ())
+    ]
+    checks = tuple(check for check in compiled_checks if check is not None)
+    if vfio_check is None or any(check.name == CHECK for check in checks):
+        return checks
+    return (*checks, replace(vfio_check, partner_joins=_find_partner_joins(vfio_check, scope)))
 
 
 def _merge_vfio_check(entry_check: Check, vfio_check: Check) -> Check:
     """Return the check of `give.vfio` with the settings of the entry."""
     clauses = [condition for condition in (vfio_check.condition, entry_check.condition) if condition is not None]
     lines = tuple(line for clause in clauses for line in clause.lines)
-    condition = Clause(clauses[-1].name, lines, clauses[-1].origin) if clauses else None
-    partner_joins = tuple(dict.fromkeys((*entry_check.partner_joins, *vfio_check.partner_joins)))
     return replace(
         entry_check,
-        criterion=vfio_check.criterion,
-        condition=condition,
+        condition=Clause(clauses[-1].name, lines, clauses[-1].origin) if clauses else None,
         reason=entry_check.reason or vfio_check.reason,
         recheck_on_allocate=True,
-        partner_joins=partner_joins,
     )
 
 
 def _compile_check(
-    name: str, branch: Branch, tree: Branch, scope: Scope, source_interval: float | None
+    name: str, branch: Branch, tree: Branch, scope: Scope, source_interval: float | None, *, vfio_check: Check | None
 ) -> Check | None:
     verb = next(iter(branch.verbs), "holds")
     if verb not in CHECK_KINDS:
@@ -99,8 +85,10 @@ def _compile_check(
     trip = _compile_failure_threshold(branch.get_leaf("trip"), syntax, scope)
     recover = _compile_recovery_threshold(branch, syntax, scope)
     criterion: Criterion | None
-    if name == CHECK and _gives_vfio(tree):
-        criterion, reason_scope = _compile_vfio_criterion(name, branch, scope), scope
+    is_vfio = name == CHECK and _gives_vfio(tree)
+    if is_vfio:
+        _report_vfio_criterion(name, branch, scope)
+        criterion, reason_scope = None if branch.verbs or vfio_check is None else vfio_check.criterion, scope
     else:
         # The inputs of other kinds than those that are read at looks are fixed at a look.
         look_scope = replace(scope, allows_partner_health=syntax.is_read_at_looks)
@@ -133,6 +121,7 @@ def _compile_check(
         on_unknown=OnUnknown(unknown.value) if unknown else OnUnknown.UNHEALTHY,
         reason=compiled_reason.template if compiled_reason else None,
     )
+    check = _merge_vfio_check(check, vfio_check) if is_vfio and vfio_check else check
     return replace(check, partner_joins=_find_partner_joins(check, scope))
 
 
@@ -148,27 +137,20 @@ def _is_several_looks(threshold: FailureThreshold | None) -> bool:
     return isinstance(threshold, LookCount) and threshold.number > 1
 
 
-def _compile_vfio_criterion(name: str, branch: Branch, scope: Scope) -> ClauseCheck | None:
-    """Return a substitute for the criterion of the check of `give.vfio`. Return None with a finding if the entry has
-    a criterion.
-    """
+def _report_vfio_criterion(name: str, branch: Branch, scope: Scope) -> None:
+    """Report the criteria of the check of `give.vfio`. The check has its own criterion."""
     for verb in branch.verbs:
         node = branch.get_branch(verb) or branch.get_leaf(verb)
         message = f"health.{name} is the check that give.vfio brings, and says itself what it asks"
-        scope.report((node or branch).spot.make_error("type", message, "give yours another name", mark="key"))
-    return None if branch.verbs else _VFIO_CRITERION
+        scope.report_error((node or branch).spot, "type", message, "give yours another name", mark="key")
 
 
 def _gives_vfio(tree: Branch) -> bool:
     """Return whether the entry uses VFIO."""
     give = tree.get_branch("give")
     conditional_sections = give.get_branch("also") if give else None
-    parts = (
-        [give, *(branch for _, branch in conditional_sections.list_branches())]
-        if give and conditional_sections
-        else [give]
-    )
-    return any(part is not None and part.get_branch("vfio") is not None for part in parts)
+    sections = [give, *(branch for _, branch in (conditional_sections.list_branches() if conditional_sections else ()))]
+    return any(section is not None and section.get_branch("vfio") is not None for section in sections)
 
 
 def _compile_interval(leaf: Leaf | None, scope: Scope) -> float | None:
@@ -176,7 +158,7 @@ def _compile_interval(leaf: Leaf | None, scope: Scope) -> float | None:
     value = parse_duration(leaf.value) if leaf and isinstance(leaf.value, str) else None
     if leaf is not None and value is not None and value < MIN_INTERVAL:
         message = f"how often to look is {MIN_INTERVAL:g} s at least: each time costs a look at the device"
-        scope.report(leaf.spot.make_error("type", message, 'write for example "5s"'))
+        scope.report_error(leaf.spot, "type", message, 'write for example "5s"')
     return value
 
 
@@ -196,7 +178,7 @@ def _compile_threshold(leaf: Leaf | None, scope: Scope) -> LookThreshold:
     time = parse_duration(leaf.value) if isinstance(leaf.value, str) else None
     if time is None:
         message = "events in a window are of log and rises; what holds is looked at"
-        scope.report(leaf.spot.make_error("type", message, 'write looks ("2 looks") or a time ("10s")'))
+        scope.report_error(leaf.spot, "type", message, 'write looks ("2 looks") or a time ("10s")')
         return ONE_LOOK
     return LookDuration(time)
 
@@ -207,7 +189,7 @@ def _compile_recovery_threshold(branch: Branch, syntax: CheckSyntax, scope: Scop
     is_latching = branch.is_on("latch")
     if leaf is not None and is_latching:
         message = "latch = true is never healthy again by itself, and recover says when it is; say one of them only"
-        scope.report(leaf.spot.make_error("type", message, 'take latch out; recover = "never" is the same'))
+        scope.report_error(leaf.spot, "type", message, 'take latch out; recover = "never" is the same')
     if is_latching or (leaf is not None and leaf.value == "never") or (leaf is None and syntax.counts_events):
         return None
     return _compile_threshold(leaf, scope)
@@ -225,14 +207,14 @@ def _report_misplaced_keys(name: str, branch: Branch, scope: Scope) -> None:
                 if key == "timeout"
                 else f"{key} is about a service, and health.{name} asks none"
             )
-            scope.report(leaf.spot.make_error("type", message, f"{key} goes with {verbs}", mark="key"))
+            scope.report_error(leaf.spot, "type", message, f"{key} goes with {verbs}", mark="key")
     interval = branch.get_leaf("every")
     if interval is not None and "probe" in branch.verbs:
         message = f"a probe says what it has to say when it is so, and health.{name} does not ask"
-        scope.report(interval.spot.make_error("type", message, "take it out", mark="key"))
+        scope.report_error(interval.spot, "type", message, "take it out", mark="key")
     for key in ("only", "ignore", "latch"):
         clause = branch.get_branch(key)
         if clause is not None and key not in own_keys:
             message = f"a clause in {key} is over what log takes, and this takes nothing"
             write = 'latch = true, or recover = "never"' if key == "latch" else "say it in holds, or in when"
-            scope.report(clause.spot.make_error("type", message, write, mark="key"))
+            scope.report_error(clause.spot, "type", message, write, mark="key")

@@ -61,7 +61,7 @@ def compile_event_rate(leaf: Leaf | None, scope: Scope) -> EventRate | None:
     number, _, window = leaf.value.partition(" in ")
     if int(number) > MOST_EVENTS:
         message = f"at most {MOST_EVENTS} events: all in the window are remembered"
-        scope.report(leaf.spot.make_error("type", message, f'write "{MOST_EVENTS} in {window}"'))
+        scope.report_error(leaf.spot, "type", message, f'write "{MOST_EVENTS} in {window}"')
     return EventRate(int(number), parse_duration(window) or 0.0)
 
 
@@ -76,16 +76,14 @@ def _compile_clause(name: str, branch: Branch | None, scope: Scope) -> Clause | 
 
 def _compile_pattern(spot: FilePosition, text: str, scope: Scope) -> LogPattern | None:
     if has_control(text):
-        scope.report(
-            spot.make_error(
-                "text", "a line of the kernel log has no control characters", r"write \x0a, as the log does"
-            )
+        scope.report_error(
+            spot, "text", "a line of the kernel log has no control characters", r"write \x0a, as the log does"
         )
         return None
     try:
         parsed_pieces = parse(text)
     except PatternError as error:
-        scope.report(spot.make_error("text", error.message, error.write, mark=TextPiece(error.at, error.length)))
+        scope.report_error(spot, "text", error.message, error.write, mark=TextPiece(error.at, error.length))
         return None
     pieces: list[str | Brace | None] = []
     has_fault = False
@@ -102,9 +100,7 @@ def _compile_pattern(spot: FilePosition, text: str, scope: Scope) -> LogPattern 
         return None
     first_piece = pieces[0]
     if all(piece is None for piece in pieces):
-        scope.report(
-            spot.make_error("text", "every line of the kernel log fits this", "write what the line begins with")
-        )
+        scope.report_error(spot, "text", "every line of the kernel log fits this", "write what the line begins with")
         return None
     if first_piece is None or (
         isinstance(first_piece, Brace) and first_piece.is_capture and first_piece.kind is ValueType.TEXT
@@ -124,23 +120,21 @@ def _compile_brace(
     if kind is not None:
         fault = _find_capture_fault(word, kind, earlier_braces, scope)
         if fault is not None:
-            scope.report(spot.make_error(*fault, mark=TextPiece(position, length)))
+            scope.report_error(spot, *fault, mark=TextPiece(position, length))
             return None
         return Brace(word, kinds[kind], is_capture=True, at=position)
     signature = scope.find_word(spot, word, mark)
     if signature is None:
         return None
     if signature.is_list:
-        scope.report(
-            spot.make_error(
-                "type", f"{word} is a list, and one value is compared", "take a word that says one thing", mark=mark
-            )
+        scope.report_error(
+            spot, "type", f"{word} is a list, and one value is compared", "take a word that says one thing", mark=mark
         )
         return None
     compared_type = ValueType.TEXT if signature is ANYTHING else signature.kind
     if compared_type not in KINDS:
         message = f"{word} is {compared_type.value}, which cannot be found in a line; {', '.join(kinds)} can"
-        scope.report(spot.make_error("type", message, "take a word that stands in lines", mark=mark))
+        scope.report_error(spot, "type", message, "take a word that stands in lines", mark=mark)
         return None
     return Brace(word, compared_type, is_capture=False, at=position)
 
@@ -164,11 +158,11 @@ def _report_look_keys(branch: Branch, scope: Scope) -> None:
     for key, hint in (("every", "take it out"), ("trip", 'write events in a window: "3 in 10m"')):
         leaf = branch.get_leaf(key)
         if leaf is not None and (key == "every" or (compile_event_rate(leaf, scope) is None and leaf.value != 1)):
-            scope.report(leaf.spot.make_error("type", "lines come by themselves, and no look is needed", hint))
+            scope.report_error(leaf.spot, "type", "lines come by themselves, and no look is needed", hint)
     leaf = branch.get_leaf("recover")
     if leaf is not None and parse_looks(leaf.value) is not None:
         message = "no look says that no line came: what heals is the time since the last"
-        scope.report(leaf.spot.make_error("type", message, 'write a time ("10m") or "never"'))
+        scope.report_error(leaf.spot, "type", message, 'write a time ("10m") or "never"')
 
 
 LOG_SYNTAX = CheckSyntax(

@@ -36,10 +36,12 @@ def _compile_service(branch: Branch, scope: Scope, interval: float | None) -> Qu
     if path is None:
         return None
     if path.is_list:
-        scope.report(
-            path.spot.make_error(
-                "type", "a device has one socket, and this is a list", "take a word that says one thing", mark="text"
-            )
+        scope.report_error(
+            path.spot,
+            "type",
+            "a device has one socket, and this is a list",
+            "take a word that says one thing",
+            mark="text",
         )
         return None
     protocol_leaf, name_leaf, protocol = branch.get_leaf("speaks"), branch.get_leaf("of"), ServiceProtocol.GRPC_HEALTH
@@ -47,21 +49,20 @@ def _compile_service(branch: Branch, scope: Scope, interval: float | None) -> Qu
         protocol = ServiceProtocol(protocol_leaf.value)
     if name_leaf is None and protocol_leaf is not None and protocol is ServiceProtocol.AMD_METRICS:
         message = "that service lists many devices, and this does not say which is the one"
-        scope.report(
-            protocol_leaf.spot.make_error("missing", message, 'write for example of = "{pci.address}"', mark="text")
+        scope.report_error(
+            protocol_leaf.spot, "missing", message, 'write for example of = "{pci.address}"', mark="text"
         )
         return None
     name = compile_template(name_leaf.spot, name_leaf.value, scope, "what it is called") if name_leaf else None
     if name_leaf is not None and name is None:
         return None
     if name is not None and name.is_list:
-        scope.report(
-            name.spot.make_error(
-                "type",
-                "a service is asked for one name, and this is a list",
-                "take a word that says one thing",
-                mark="text",
-            )
+        scope.report_error(
+            name.spot,
+            "type",
+            "a service is asked for one name, and this is a list",
+            "take a word that says one thing",
+            mark="text",
         )
         return None
     return SocketTemplate(
@@ -84,7 +85,7 @@ def _compile_timeout(branch: Branch, scope: Scope) -> float:
     leaf = branch.get_leaf("timeout")
     value = parse_duration(leaf.value) if leaf and isinstance(leaf.value, str) else DEFAULT_TIMEOUT_S
     if leaf is not None and not value:
-        scope.report(leaf.spot.make_error("type", "nothing answers in no time", 'write for example "2s"'))
+        scope.report_error(leaf.spot, "type", "nothing answers in no time", 'write for example "2s"')
     return value or DEFAULT_TIMEOUT_S
 
 

@@ -225,10 +225,6 @@ class Check(Struct):
             return CheckResult(CheckVerdict.NOT_APPLICABLE)
         return self.criterion.evaluate(self, facts)
 
-    def step(self, state: CheckState, result: CheckResult, context: StepContext) -> tuple[CheckState, float | None]:
-        """Return the state after a look, and the next time; see `Criterion.step`."""
-        return self.criterion.step(self, state, result, context)
-
     def list_clauses(self) -> tuple[Clause, ...]:
         """Return the clauses of the criterion and the condition."""
         return (*self.criterion.list_clauses(), *(() if self.condition is None else (self.condition,)))

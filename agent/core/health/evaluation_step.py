@@ -144,10 +144,11 @@ class EvaluationStep:
             )  # nor is it well for the next life
             return None
         previous = known_state or NEW
-        is_stepped = is_look or check_result.check.criterion.has_own_events or bool(check_result.partners)
+        check = check_result.check
+        is_stepped = is_look or check.criterion.has_own_events or bool(check_result.partners)
         state, due_time = previous, None
         if is_stepped:
-            state, due_time = check_result.check.step(previous, check_result.result, self._context)
+            state, due_time = check.criterion.step(check, previous, check_result.result, self._context)
         state = set_change_time(state, previous, self._context.current_time)
         if is_look:
             self._count_result(check_result, state)
