@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from agent.config.merge.class_library import MergedEntry
 from agent.config.merge.config_tree import Branch, Leaf
@@ -17,7 +17,7 @@ from agent.core.language.clause import ClauseLine
 from agent.core.language.operators import Equals
 from agent.core.language.template import Template
 from agent.core.language.value import Scalar, ValueType, format_scalar, make_comparable
-from agent.core.struct import MutableStruct, field
+from agent.core.struct import MutableStruct, Struct, field
 
 _Piece: TypeAlias = str | tuple[object, ...]
 _Key: TypeAlias = tuple[_Piece, ...]
@@ -25,20 +25,12 @@ _RELATIONS = frozenset({"pci", "usb"})  # relations that other sources write wit
 _EVERYWHERE = frozenset({"path_id", "resource", "n"})  # words with the same value for all sources
 
 
-class ComparedEntry(Protocol):
+class ConfigEntry(Struct):
     """One merged `[[resource]]`, with its spec if it has one."""
 
-    @property
-    def merged_entry(self) -> MergedEntry:
-        """Return the merged entry."""
-
-    @property
-    def spot(self) -> FilePosition:
-        """Return the position of the entry."""
-
-    @property
-    def spec(self) -> ResourceSpec | None:
-        """Return the spec, or None."""
+    merged_entry: MergedEntry
+    spot: FilePosition
+    spec: ResourceSpec | None
 
 
 class _EarlierEntries(MutableStruct):
@@ -53,7 +45,7 @@ class _EarlierEntries(MutableStruct):
     specs_by_given: dict[tuple[str, str], list[tuple[ResourceSpec, str]]] = field(default_factory=dict)
 
 
-def find_conflicts(entries: Sequence[ComparedEntry]) -> Iterator[Finding]:
+def find_conflicts(entries: Sequence[ConfigEntry]) -> Iterator[Finding]:
     """Yield the conflicts of each entry. Accepted warnings are left out."""
     earlier = _EarlierEntries()
     for entry in entries:
@@ -70,7 +62,7 @@ def find_conflicts(entries: Sequence[ComparedEntry]) -> Iterator[Finding]:
                 yield finding
 
 
-def _find_shadowed(entry: ComparedEntry, spec: ResourceSpec, earlier: _EarlierEntries) -> Iterator[Finding]:
+def _find_shadowed(entry: ConfigEntry, spec: ResourceSpec, earlier: _EarlierEntries) -> Iterator[Finding]:
     earlier_specs = earlier.specs_by_operand.setdefault(spec.source, {})
     operands = {
         (line.word, make_comparable(line.kind, operand))
@@ -110,7 +102,7 @@ def _list_operands(test: object) -> Iterator[Scalar]:
         yield from _list_operands(inner_test)
 
 
-def _find_equal_ids(entry: ComparedEntry, spec: ResourceSpec, earlier: _EarlierEntries) -> Iterator[Finding]:
+def _find_equal_ids(entry: ConfigEntry, spec: ResourceSpec, earlier: _EarlierEntries) -> Iterator[Finding]:
     """Yield a warning if an earlier entry of another source can list the same device with the same ID.
 
     IDs are unique over all resources.
@@ -185,7 +177,7 @@ def _collect_equal_operands(spec: ResourceSpec) -> Mapping[tuple[object, ...], S
     }
 
 
-def _find_collisions(entry: ComparedEntry, spec: ResourceSpec, earlier: _EarlierEntries) -> Iterator[Finding]:
+def _find_collisions(entry: ConfigEntry, spec: ResourceSpec, earlier: _EarlierEntries) -> Iterator[Finding]:
     """Yield a warning for each name that two entries give with different values.
 
     A container with both resources gets only one of the values from the kubelet.
@@ -211,7 +203,7 @@ def _find_collisions(entry: ComparedEntry, spec: ResourceSpec, earlier: _Earlier
         earlier_gives.append((spec, value))
 
 
-def _list_given_names(entry: ComparedEntry, spec: ResourceSpec) -> Iterator[tuple[str, str, str, Leaf | Branch | None]]:
+def _list_given_names(entry: ConfigEntry, spec: ResourceSpec) -> Iterator[tuple[str, str, str, Leaf | Branch | None]]:
     """Yield kind, name, value and node of each give whose name is equal for all devices, or numbered.
 
     The value is empty if it can vary.
@@ -269,7 +261,7 @@ def _find_give_node(give: Branch | None, section: str, name: str, key: str) -> L
     return None
 
 
-def _find_own_spot(node: Leaf | Branch | None, entry: ComparedEntry) -> FilePosition:
+def _find_own_spot(node: Leaf | Branch | None, entry: ConfigEntry) -> FilePosition:
     """Return the position of a node in the entry, or of the entry itself if a class has the node."""
     if node is not None:
         within = node.spot.document is entry.spot.document and node.spot.path[: len(entry.spot.path)] == entry.spot.path

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from agent.config import entry_conflicts
 from agent.config.agent_toml import read_agent_toml
 from agent.config.compile import check_class, compile_entry
+from agent.config.entry_conflicts import ConfigEntry, find_conflicts
 from agent.config.language.key_table import find_unknown_key, make_hint
-from agent.config.merge.class_library import ClassLibrary, Folder, MergedEntry
+from agent.config.merge.class_library import ClassLibrary, Folder
 from agent.config.merge.config_tree import Leaf
 from agent.config.resource.name_template import get_name_leaf
 from agent.config.settings import Settings
@@ -42,14 +42,6 @@ class Configuration(Struct):
     def is_valid(self) -> bool:
         """Return whether there is no error."""
         return not any(finding.severity is Severity.ERROR for finding in self.findings)
-
-
-class ConfigEntry(Struct):
-    """One merged `[[resource]]`, with its spec if it has one."""
-
-    merged_entry: MergedEntry
-    spot: FilePosition
-    spec: ResourceSpec | None
 
 
 class LoadedConfig(Struct):
@@ -112,9 +104,7 @@ def load_with_entries(
         check_class(merged_class, merged_class.tree.spot, findings, probes=settings.probe)
     findings += _find_name_conflicts(entries)
     faulty_files = {finding.file for finding in findings if finding.severity is Severity.ERROR}
-    findings += entry_conflicts.find_conflicts(
-        [entry for entry in entries if not entry.merged_entry.files & faulty_files]
-    )
+    findings += find_conflicts([entry for entry in entries if not entry.merged_entry.files & faulty_files])
     all_findings = tuple(sort_findings(dict.fromkeys((*files.findings, *findings))))
     refused_files = {finding.file for finding in all_findings if finding.severity is Severity.ERROR}
     resources = [entry.spec for entry in entries if entry.spec and not entry.merged_entry.files & refused_files]

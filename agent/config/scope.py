@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 from agent.config.language.key_table import OPERATORS, PLACES, make_hint
 from agent.config.merge.class_library import ClassLibrary
@@ -17,9 +17,11 @@ from agent.core.entry.query import ProbeSpec
 from agent.core.entry.resource_spec import NODE_NUMBER, Source
 from agent.core.inventory.member_facts import MEMBER_LISTS, split_member_word
 from agent.core.language.glob import PatternError
-from agent.core.language.value import Value, ValueType
+from agent.core.language.value import FormError, Value, ValueType
 from agent.core.struct import Struct, replace
 from agent.scanners import source_kinds
+
+_T = TypeVar("_T")
 
 # Words that only a grant has, with their types. `True`: equal for all devices of a container.
 GRANT_WORDS: Mapping[str, tuple[ValueType, bool]] = {
@@ -62,6 +64,13 @@ ANYTHING = WordSignature(ValueType.TEXT, varies=False)
 NO_WORDS: Mapping[str, WordSignature] = MappingProxyType({})
 
 
+def require_all(items: Iterable[_T | None]) -> tuple[_T, ...] | None:
+    """Return the items, or None if one of them is missing because of a fault."""
+    all_items = list(items)
+    present_items = tuple(item for item in all_items if item is not None)
+    return present_items if len(present_items) == len(all_items) else None
+
+
 class CompiledWord(NamedTuple):
     """A derived word of an entry, with its signature."""
 
@@ -94,6 +103,12 @@ class EntryWordScope(Protocol):
 
     def find_health_joins(self, words: Iterable[str]) -> tuple[str, ...]:
         """Return the joins whose partner health these words read."""
+
+    def compile_all(self) -> dict[str, DerivedWord]:
+        """Return all words without faults, used or not. All faults are reported."""
+
+    def list_joins(self) -> tuple[Join, ...]:
+        """Return all joins without faults, used or not."""
 
     def split_join_path(self, path: str) -> tuple[Join, str] | None:
         """Return the join at the beginning of a path, and the rest of the path. Return None if no join is usable."""
@@ -160,6 +175,14 @@ class Scope(Struct):
     ) -> None:
         """Add an error at a position to the findings."""
         self.findings.append(spot.make_error(code, message, write, mark=mark))
+
+    def parse_text(self, spot: FilePosition, code: str, parse: Callable[[], _T]) -> _T | None:
+        """Return what the text at a position is parsed to. Return None with a finding if the text has no such form."""
+        try:
+            return parse()
+        except FormError as error:
+            self.report_error(spot, code, error.message, error.write, mark=TextPiece(error.at, error.length))
+            return None
 
     def require_leaf(self, branch: Branch, key: str, message: str, write: str) -> Leaf | None:
         """Return the value of a key of a table. Report it if it is missing."""
@@ -228,6 +251,15 @@ class Scope(Struct):
             )
             return None
         return self._find_source_word(spot, word, mark)
+
+    def find_single_word(self, spot: FilePosition, word: str) -> WordSignature | None:
+        """Return the signature of a word with one value. Return None with a finding for a list or an unknown word."""
+        signature = self.find_word(spot, word, "text")
+        if signature is None or not signature.is_list:
+            return signature
+        message = f"{word} is a list, and one value is wanted"
+        self.report_error(spot, "type", message, "take a word that says one thing", mark="text")
+        return None
 
     def _find_source_word(self, spot: FilePosition, word: str, mark: FindingMark) -> WordSignature | None:
         """Return the signature of a word of the source or of the table."""

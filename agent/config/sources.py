@@ -9,11 +9,10 @@ from agent.config.language.key_table import PLACES, SOURCE_KINDS, find_unknown_k
 from agent.config.language.path_rule import find_path_fault
 from agent.config.language.value_checks import parse_duration
 from agent.config.merge.config_tree import Branch, Leaf
-from agent.config.scope import Scope
-from agent.config.toml.file_position import FilePosition, TextPiece
+from agent.config.scope import Scope, require_all
+from agent.config.toml.file_position import FilePosition
 from agent.core.entry.resource_spec import Source
 from agent.core.language import glob
-from agent.core.language.glob import PatternError
 from agent.core.language.template import has_control
 
 # Names that the kernel numbers by order of appearance. The number can change after a reboot or replug.
@@ -104,8 +103,8 @@ def _compile_form(spot: FilePosition, form: str, value: object, scope: Scope) ->
     if duplicate_at is not None:
         scope.report_error(elements[duplicate_at][0], "twice", "this stands here twice", "leave one of them out")
         return None
-    compiled = tuple(argument for argument in arguments if argument is not None)
-    return Source(form, compiled) if None not in arguments else None
+    compiled_arguments = require_all(arguments)
+    return Source(form, compiled_arguments) if compiled_arguments else None
 
 
 def _compile_kind(spot: FilePosition, value: object, scope: Scope) -> Source | None:
@@ -152,17 +151,13 @@ def _compile_path(spot: FilePosition, value: object, scope: Scope, below: Sequen
     if not isinstance(value, str):
         scope.report_error(spot, "type", "a pattern is text", f'write "{spot.source_text}"')
         return None
-    try:
-        glob.parse(value, allow_captures=True)
-    except PatternError as error:
-        scope.report_error(spot, "glob", error.message, error.write, mark=TextPiece(error.at, error.length))
+    if scope.parse_text(spot, "glob", lambda: glob.parse(value, allow_captures=True)) is None:
         return None
-    path = value
-    fault = find_path_fault(path, below=below, example=example)
+    fault = find_path_fault(value, below=below, example=example)
     if fault is not None:
         scope.report_error(spot, "path", fault.message, fault.write, mark="text")
         return None
-    return path
+    return value
 
 
 def _compile_fixed_name(spot: FilePosition, value: object, scope: Scope) -> str | None:

@@ -78,7 +78,7 @@ def test_what_is_added_is_preferred_as_far_as_the_rules_can_be_asked_of_it(confi
     ("text", "marked", "write"),
     [
         ('prefer = [{ same = "nmua" }]', "nmua", "nearest: numa"),
-        ('prefer = [{ packed = "nodes" }]', "nodes", "take another word"),
+        ('prefer = [{ packed = "nodes" }]', "nodes", "take a word that says one thing"),
         ('prefer = [{ same = "members" }]', "members", "ask it where something is given, or in health"),
         ('prefer = [{ near = "pci" }]', "pci", "nearest: pcie"),
         ('prefer = [{ near = "xgmi" }]', "xgmi", 'write "pcie", or say in [links.NAME] where the links are'),
@@ -97,7 +97,7 @@ def test_what_is_added_is_preferred_as_far_as_the_rules_can_be_asked_of_it(confi
         (LINKS.replace("./links/*", "links/*"), None, 'write "./links/*"'),
         ('[resource.links.a]\nfile = "nv"\non.end = "address"', "nv", 'write for example "/etc/device-agent/nvlink"'),
         ('[resource.links.a]\nfile = "/nv"\non.to = "address"', None, 'write on = { end = "word of the device" }'),
-        ('[resource.links.a]\nfile = "/nv"\non.end = "nodes"', "nodes", "take another word"),
+        ('[resource.links.a]\nfile = "/nv"\non.end = "nodes"', "nodes", "take a word that says one thing"),
         ('[resource.links.a]\nfile = "/nv"\non.end = "address"\ncost.by = "speed"', "speed", 'write "score"'),
         ('[resource.links.a]\nfile = "/nv"\non.end = "address"\nlet.x = "./x"', "let", "take let out"),
     ],

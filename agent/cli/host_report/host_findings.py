@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from agent.cli.host_report.host_report import HostReport, HostReportItem
 from agent.cli.host_report.match_steps import TOPOLOGY_HINT, MatchStep, build_match_steps, find_last_mismatch
-from agent.config.load import ConfigEntry
+from agent.config.entry_conflicts import ConfigEntry
 from agent.config.merge.config_tree import Branch, Leaf
 from agent.config.toml.file_position import FilePosition
 from agent.config.toml.finding import Finding

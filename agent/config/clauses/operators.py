@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Mapping
 
 from agent.config.clauses.expressions import ExpressionError, compile_expression
 from agent.config.language.key_table import OPERATORS, make_hint
-from agent.config.scope import ANYTHING, Scope, WordSignature
+from agent.config.scope import ANYTHING, Scope, WordSignature, require_all
 from agent.config.toml.file_position import FilePosition, FindingMark, TextPiece
 from agent.core.language import glob, operators
 from agent.core.language.clause import Clause
 from agent.core.language.operators import AllTests, AnyTest, Equals, Has, Quantifier, Test
-from agent.core.language.value import OperandError, Scalar, ValueType, parse_operand
+from agent.core.language.value import FormError, OperandError, Scalar, ValueType, parse_operand
 from agent.core.struct import Struct, replace
 
 _NUMBER = r"(?:0[xX])?[0-9a-fA-F]+"
@@ -21,15 +20,8 @@ _RANGE = re.compile(rf"\s*(?P<low>{_NUMBER})\s*(?:(?P<dash>-)\s*(?P<high>{_NUMBE
 _DECIMAL = re.compile(r"[0-9]+|0[xX][0-9a-fA-F]+")
 
 
-class RangeError(ValueError):
-    """A faulty range. `at` and `length` mark the part. `write` is the correction."""
-
-    def __init__(self, message: str, at: int, length: int, write: str) -> None:
-        super().__init__(message)
-        self.message = message
-        self.at = at
-        self.length = length
-        self.write = write
+class RangeError(FormError):
+    """A faulty range of numbers."""
 
 
 def parse_ranges(text: str, *, hexadecimal: bool) -> tuple[tuple[int, int | None], ...]:
@@ -132,8 +124,6 @@ def _suggest_test(name: str, kind: ValueType, value: object) -> str:
     return f'write = "{text}"'
 
 
-_T = TypeVar("_T")
-
 _WORD_IN_OPERAND = re.compile(
     r"(?<!\\[pPx])\{[A-Za-z_][A-Za-z0-9_.]*(?:\|[^{}]*)?\}"
 )  # \p{Greek} belongs to an expression
@@ -146,11 +136,7 @@ def compile_glob(spot: FilePosition, value: object, scope: Scope) -> glob.Glob |
         return None
     if refuse_word(spot, value, scope):
         return None
-    try:
-        return glob.parse(value)
-    except glob.PatternError as error:
-        scope.report_error(spot, "glob", error.message, error.write, mark=TextPiece(error.at, error.length))
-        return None
+    return scope.parse_text(spot, "glob", lambda: glob.parse(value))
 
 
 def refuse_word(spot: FilePosition, value: str, scope: Scope) -> bool:
@@ -162,12 +148,6 @@ def refuse_word(spot: FilePosition, value: str, scope: Scope) -> bool:
     mark = TextPiece(match.start(), len(match[0]))
     scope.report_error(spot, "text", message, "compare two words by a join's on", mark=mark)
     return True
-
-
-def require_all(items: Sequence[_T | None]) -> list[_T]:
-    """Return the items if all are present, else an empty list."""
-    present_items = [item for item in items if item is not None]
-    return present_items if len(present_items) == len(items) else []
 
 
 _TEXT_KINDS = frozenset({ValueType.TEXT, ValueType.PATH})
@@ -206,7 +186,7 @@ class TestCompiler(Struct):
             alternatives = require_all(
                 [self.compile_test(spot.get_child(index), item) for index, item in enumerate(value)]
             )
-            return AnyTest(tuple(alternatives)) if alternatives else None
+            return AnyTest(alternatives) if alternatives else None
         operand = self._compile_operand(spot, value)
         return None if operand is None else Equals(operand)
 
@@ -235,7 +215,7 @@ class TestCompiler(Struct):
             if not table:
                 self.scope.report_error(spot, "type", "a test is missing here", 'write for example = "x"')
             return None
-        return tests[0] if len(tests) == 1 else AllTests(tuple(tests))
+        return tests[0] if len(tests) == 1 else AllTests(tests)
 
     def _compile_operator(self, spot: FilePosition, name: str, value: object) -> Test | None:
         if name not in OPERATORS:
@@ -291,11 +271,9 @@ class TestCompiler(Struct):
             write = f"write [{spot.source_text}]" if not isinstance(value, (list, dict)) else "write one value at least"
             self.scope.report_error(spot, "type", f"{name} is followed by a list of values", write)
             return None
-        operands: list[Scalar | None] = [
-            self._compile_operand(spot.get_child(index), item) for index, item in enumerate(value)
-        ]
-        values: list[Scalar] = require_all(operands)
-        tests = tuple(map(Has, values))
+        operands: tuple[Scalar, ...] | None
+        operands = require_all([self._compile_operand(child, item) for child, item in spot.list_elements(value)])
+        tests = tuple(map(Has, operands or ()))
         return (AllTests(tests) if name == "has_all" else AnyTest(tests)) if tests else None
 
     def _compile_quantified(self, spot: FilePosition, quantifier: Quantifier, value: object) -> Test | None:
@@ -315,7 +293,7 @@ class TestCompiler(Struct):
         if not elements:
             self.scope.report_error(spot, "type", "an empty list holds of nothing", "write one pattern at least")
         globs = require_all([compile_glob(item_spot, item, self.scope) for item_spot, item in elements])
-        return operators.Like(tuple(globs)) if globs else None
+        return operators.Like(globs) if globs else None
 
     def _compile_text_test(self, spot: FilePosition, name: str, value: object) -> Test | None:
         if not isinstance(value, str):
@@ -343,12 +321,9 @@ class TestCompiler(Struct):
             return None
         if refuse_word(spot, value, self.scope):
             return None
-        try:
-            return operators.Within(parse_ranges(value, hexadecimal=self.signature.kind is ValueType.HEX))
-        except RangeError as error:
-            mark: FindingMark = TextPiece(error.at, error.length) if error.length else "value"
-            self.scope.report_error(spot, "type", error.message, error.write, mark=mark)
-            return None
+        hexadecimal = self.signature.kind is ValueType.HEX
+        ranges = self.scope.parse_text(spot, "type", lambda: parse_ranges(value, hexadecimal=hexadecimal))
+        return None if ranges is None else operators.Within(ranges)
 
     def _compile_operand(self, spot: FilePosition, value: object) -> Scalar | None:
         if isinstance(value, str) and refuse_word(spot, value, self.scope):

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from agent.config.describe.description_clause import DescriptionClause, format_location, format_value
 from agent.config.describe.entry_text import list_clauses
-from agent.config.load import ConfigEntry, LoadedConfig
+from agent.config.entry_conflicts import ConfigEntry
+from agent.config.load import LoadedConfig
 from agent.config.merge.class_library import MergedEntry
 from agent.config.merge.config_tree import Branch, Leaf
 from agent.config.resource.name_template import get_name_leaf

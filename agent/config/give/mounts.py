@@ -36,7 +36,7 @@ def _compile_mount(name: str, member: Branch, section: GiveSection, scope: Scope
     if path is None or is_several is None:
         return None
     to_leaf = member.get_leaf("to")
-    container_paths = compile_container_paths(to_leaf, scope) if to_leaf else []
+    container_paths = compile_container_paths(to_leaf, scope) if to_leaf else ()
     if container_paths is None:
         return None
     faults = [

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from agent.config.give.give_sections import GiveCondition, GiveSection
 from agent.config.merge.config_tree import Branch, Leaf
-from agent.config.scope import Scope, WordSignature
+from agent.config.scope import Scope, WordSignature, require_all
 from agent.config.toml.file_position import TextPiece
 from agent.config.values.templates import CompiledTemplate, compile_path
 from agent.core.entry.resource_spec import NODE_NUMBER, NodeGive
@@ -60,7 +60,7 @@ def _compile_node(
     if path is None or not _is_single_path(path, scope):
         return None, default_signature
     to_leaf = member.get_leaf("to")
-    container_paths = [path] if to_leaf is None else compile_container_paths(to_leaf, scope, of_node=True)
+    container_paths = (path,) if to_leaf is None else compile_container_paths(to_leaf, scope, of_node=True)
     if container_paths is None:
         return None, default_signature
     faults = [fault for target in container_paths if (fault := find_collision(path, target))]
@@ -78,15 +78,15 @@ def _compile_node(
     return NodeGive(name, path.template, texts, permissions, optional, origin, per_member, condition.clause), signature
 
 
-def compile_container_paths(leaf: Leaf, scope: Scope, *, of_node: bool = False) -> list[CompiledTemplate] | None:
+def compile_container_paths(leaf: Leaf, scope: Scope, *, of_node: bool = False) -> tuple[CompiledTemplate, ...] | None:
     """Return the container paths of a `to`, or None. Faults are reported."""
     elements = leaf.spot.list_elements(leaf.value)
     if not elements:
         scope.report_error(leaf.spot, "type", "an empty list gives nothing", "leave to out, or write a path")
         return None
-    paths = [compile_path(spot, item, scope, "to", container=True, of_node=of_node) for spot, item in elements]
-    compiled_paths = [path for path in paths if path is not None]
-    return compiled_paths if len(compiled_paths) == len(paths) else None
+    return require_all(
+        compile_path(spot, item, scope, "to", container=True, of_node=of_node) for spot, item in elements
+    )
 
 
 def find_collision(

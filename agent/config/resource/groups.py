@@ -7,7 +7,7 @@ import re
 from agent.config.clauses.clause import compile_clause, refuse_empty
 from agent.config.language.key_table import OPERATORS
 from agent.config.merge.config_tree import Branch, Leaf
-from agent.config.scope import ANYTHING, Scope
+from agent.config.scope import ANYTHING, Scope, require_all
 from agent.config.toml.file_position import FilePosition, TextPiece
 from agent.core.entry.group import Grouping, GroupWord
 from agent.core.inventory.member_facts import MEMBER_LISTS
@@ -91,9 +91,7 @@ def _compile_group_words(leaf: Leaf | None, scope: Scope) -> tuple[GroupWord, ..
     elements = leaf.spot.list_elements(leaf.value)
     if not elements:
         scope.report_error(leaf.spot, "type", "an empty list puts nothing together", 'write for example "iommu.group"')
-    compiled_words = [_compile_group_word(spot, item, scope) for spot, item in elements]
-    group_words = tuple(group_word for group_word in compiled_words if group_word is not None)
-    return group_words if group_words and len(group_words) == len(compiled_words) else None
+    return require_all(_compile_group_word(spot, item, scope) for spot, item in elements) or None
 
 
 def _compile_group_word(spot: FilePosition, value: object, scope: Scope) -> GroupWord | None:

@@ -77,21 +77,12 @@ def _compile_share_map(branch: Branch, scope: Scope) -> ShareMap | None:
     leaf, table = branch.get_leaf("by"), branch.get_branch("map")
     if leaf is None or not isinstance(leaf.value, str):
         return None
-    signature = scope.find_word(leaf.spot, leaf.value, "text")
+    signature = scope.find_single_word(leaf.spot, leaf.value)
     if table is None or not table.members:
         message = "replicas.by needs a map: how many shares for what the word says"
         scope.report_error(leaf.spot, "missing", message, "add map = { … = 4 }")
         return None
     if signature is None:
-        return None
-    if signature.is_list:
-        scope.report_error(
-            leaf.spot,
-            "type",
-            f"{leaf.value} is a list, and one value is wanted",
-            "take a word that says one thing",
-            mark="text",
-        )
         return None
     counts: dict[str, int] = {}
     patterns: list[tuple[str, Glob, int]] = []

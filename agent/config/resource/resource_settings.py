@@ -8,7 +8,7 @@ from agent.config.scope import ANYTHING, Scope
 from agent.config.toml.file_position import FindingMark, TextPiece
 from agent.core.entry.resource_spec import Limit, Slots
 from agent.core.inventory.device import compute_device_bytes
-from agent.core.language.template import ID_LIMIT, Template, TemplateError, parse
+from agent.core.language.template import ID_LIMIT, Template, parse
 from agent.core.language.value import ValueType
 from agent.core.lists.build_lists import MAX_LIST_BYTES
 
@@ -117,10 +117,8 @@ def _compile_topology(leaf: Leaf | None, scope: Scope) -> str | tuple[int, ...]:
 def _compile_slot_id(leaf: Leaf | None, scope: Scope, *, has_name_words: bool) -> Template | None:
     if leaf is None:
         return parse(SLOT_ID)
-    try:
-        text = parse(str(leaf.value))
-    except TemplateError as error:
-        scope.report_error(leaf.spot, "text", error.message, error.write, mark=TextPiece(error.at, error.length))
+    text = scope.parse_text(leaf.spot, "text", lambda: parse(str(leaf.value)))
+    if text is None:
         return None
     slot_words = {slot.word for slot in text.slots}
     wrong_slot = next((slot for slot in text.slots if slot.word not in {"n", "resource"}), None)

@@ -7,7 +7,7 @@ import math
 from typing import NamedTuple
 
 from agent.config.merge.config_tree import Branch, Leaf
-from agent.config.scope import Scope
+from agent.config.scope import Scope, require_all
 from agent.config.toml.file_position import FilePosition, FindingMark
 from agent.config.values.templates import CompiledTemplate, compile_template
 from agent.core.language.json_template import JsonArray, JsonLiteral, JsonPart, JsonTable
@@ -82,9 +82,9 @@ class _JsonCompiler(MutableStruct):
             self.templates.append(compiled)
             return compiled.template
         if isinstance(value, list):
-            items = [self._compile_part(spot.get_child(at), item) for at, item in enumerate(value)]
-            parts = tuple(item for item in items if item is not None)
-            return JsonArray(parts) if len(parts) == len(items) else None
+            parts: tuple[JsonPart, ...] | None
+            parts = require_all([self._compile_part(child, item) for child, item in spot.list_elements(value)])
+            return None if parts is None else JsonArray(parts)
         if isinstance(value, dict):
             members = [
                 (self._check_name(spot.get_child(key), key), self._compile_part(spot.get_child(key), value[key]))

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from agent.config.language.path_rule import find_path_fault
 from agent.config.language.value_checks import parse_duration
 from agent.config.merge.config_tree import Branch, Leaf
-from agent.config.scope import Scope
+from agent.config.scope import Scope, require_all
 from agent.config.values.templates import CompiledTemplate, compile_template
 from agent.core.entry.query import ProbeSpec
 from agent.core.language.value import Absent, Value
@@ -65,12 +65,11 @@ def compile_argv(leaf: Leaf, scope: Scope, *, in_grant: bool = False) -> tuple[C
     in_grant: the program runs for a container.
     """
     items = leaf.value if isinstance(leaf.value, list) else []
-    templates = [
+    arguments = require_all(
         compile_template(leaf.spot.get_child(index), item, scope, "an argument", in_grant=in_grant, may_be_empty=True)
         for index, item in enumerate(items)
-    ]
-    arguments = tuple(template for template in templates if template is not None)
-    if not arguments or len(arguments) < len(templates):
+    )
+    if not arguments:
         return None
     program = arguments[0]
     if program.template.slots:

@@ -9,7 +9,7 @@ from agent.config.language.path_rule import find_path_fault
 from agent.config.scope import ANYTHING, Scope, WordSignature
 from agent.config.toml.file_position import FilePosition, FindingMark, TextPiece
 from agent.core.entry.resource_spec import NODE_NUMBER
-from agent.core.language.template import Slot, Template, TemplateError, has_control, make_env_name, parse
+from agent.core.language.template import Slot, Template, has_control, make_env_name, parse
 from agent.core.language.value import ValueType
 from agent.core.struct import Struct
 
@@ -70,10 +70,8 @@ def compile_template(
         message = f"{subject} has a control character" if value else f"{subject} is empty"
         scope.report_error(spot, "text", message, "take it out" if value else "write it, or take the key out")
         return None
-    try:
-        template = parse(value)
-    except TemplateError as error:
-        scope.report_error(spot, "text", error.message, error.write, mark=TextPiece(error.at, error.length))
+    template = scope.parse_text(spot, "text", lambda: parse(value))
+    if template is None:
         return None
     words = [
         WordSignature(ValueType.TEXT, varies=not scope.is_single, varies_by_member=True)

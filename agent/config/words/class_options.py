@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from agent.config.language.key_table import make_hint
 from agent.config.language.path_rule import find_path_fault
 from agent.config.merge.config_tree import Branch, Leaf
-from agent.config.scope import Scope, WordSignature
+from agent.config.scope import Scope, WordSignature, require_all
 from agent.config.toml.file_position import FilePosition
 from agent.core.entry.derived_words import Constant
 from agent.core.language.value import OperandError, Scalar, Value, ValueType, parse_operand
@@ -127,9 +127,11 @@ def _compile_value(leaf: Leaf | None, domain: _Domain, scope: Scope) -> Value | 
         write = f"write [{leaf.spot.source_text}]" if isinstance(leaf.value, str) else ""
         scope.report_error(leaf.spot, "type", "this option is a list: some of its choices", write)
         return None
-    items = [_compile_scalar(leaf.spot.get_child(index), item, domain, scope) for index, item in enumerate(leaf.value)]
-    scalars = [item for item in items if item is not None]
-    return tuple(dict.fromkeys(scalars)) if len(scalars) == len(items) else None
+    scalars: tuple[Scalar, ...] | None
+    scalars = require_all(
+        _compile_scalar(spot, item, domain, scope) for spot, item in leaf.spot.list_elements(leaf.value)
+    )
+    return None if scalars is None else tuple(dict.fromkeys(scalars))
 
 
 def _compile_scalar(spot: FilePosition, value: object, domain: _Domain, scope: Scope) -> Scalar | None:

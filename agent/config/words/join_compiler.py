@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Callable, Mapping
 
 from agent.config.clauses.clause import compile_clause
 from agent.config.language.key_table import make_hint
@@ -60,27 +59,10 @@ _CLASS_KEYS = frozenset(("source", "let", "join", "options", "probe", "health", 
 _WRITE = 'write for example source = "pci"'
 
 
-class PartnerWords(EntryWordScope, Protocol):
-    """The derived words of a partner."""
-
-    def compile_all(self) -> dict[str, DerivedWord]:
-        """Return all words without faults."""
-
-    def list_joins(self) -> tuple[Join, ...]:
-        """Return its joins."""
-
-
-class WordScopeFactory(Protocol):
-    """A function that makes the derived words of a configuration tree."""
-
-    def __call__(self, tree: Branch, scope: Scope, constants: Mapping[str, DerivedWord]) -> PartnerWords:
-        """Return the derived words of the tree in the scope."""
-
-
 class Partner(Struct):
     """How the words of a partner are compiled, and whether its health is used."""
 
-    make_scope: WordScopeFactory
+    make_scope: Callable[[Branch, Scope, Mapping[str, DerivedWord]], EntryWordScope]
     needs_health: bool
 
 

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 
 from agent.config.clauses.clause import compile_clause
 from agent.config.merge.config_tree import Branch, Conflict, Leaf
-from agent.config.scope import ANYTHING, CompiledWord, Scope, WordSignature
-from agent.config.toml.file_position import TextPiece
+from agent.config.scope import ANYTHING, CompiledWord, Scope, WordSignature, require_all
 from agent.config.values.templates import compile_template
 from agent.config.words.let_map import compile_map, parse_constant
 from agent.config.words.word_path import compile_operand, compile_operands, compile_path, is_path, require_single_value
@@ -45,9 +44,8 @@ def _compile_read(name: str, leaf: Leaf, branch: Branch, scope: Scope) -> Compil
 
 def _compile_alternatives(name: str, leaf: Leaf, branch: Branch, scope: Scope) -> CompiledWord | None:
     kind = get_type(branch)
-    operands = list(compile_operands(leaf, kind, scope))
-    words = [word for word in operands if word is not None]
-    if len(words) < len(operands) or not words:
+    words = compile_operands(leaf, kind, scope)
+    if words is None:
         return None
     kinds = {(word.signature.kind, word.signature.is_list): word for word in words if word.signature is not ANYTHING}
     if len(kinds) > 1:
@@ -98,10 +96,8 @@ def _compile_take(name: str, leaf: Leaf, branch: Branch, scope: Scope) -> Compil
     source_leaf = _get_source(name, branch, scope)
     if source_leaf is None:
         return None
-    try:
-        pattern = glob.parse(str(leaf.value), allow_captures=True)
-    except glob.PatternError as error:
-        scope.report_error(leaf.spot, "glob", error.message, error.write, mark=TextPiece(error.at, error.length))
+    pattern = scope.parse_text(leaf.spot, "glob", lambda: glob.parse(str(leaf.value), allow_captures=True))
+    if pattern is None:
         return None
     if len(pattern.captures) != 1 or pattern.captures[0].word != name:
         message = f"what is taken for let.{name} stands in braces with its name, once"
@@ -138,9 +134,8 @@ def _compile_holds(name: str, clause_branch: Branch, branch: Branch, scope: Scop
 
 def _compile_kfd_address(name: str, leaf: Leaf, branch: Branch, scope: Scope) -> CompiledWord | None:
     del branch
-    operands = list(compile_operands(leaf, None, scope))
-    words = [word for word in operands if word is not None]
-    if len(words) < len(operands):
+    words = compile_operands(leaf, None, scope)
+    if words is None:
         return None
     if len(words) != 2 or any(
         word.signature is not ANYTHING and word.signature.kind is not ValueType.INT for word in words
@@ -210,9 +205,8 @@ def _compile_rank(name: str, leaf: Leaf, branch: Branch, scope: Scope) -> Compil
 
 def _compile_base64url(name: str, leaf: Leaf, branch: Branch, scope: Scope) -> CompiledWord | None:
     del name, branch
-    operands = list(compile_operands(leaf, None, scope))
-    words = [word for word in operands if word is not None]
-    if len(words) < len(operands) or not words or not all(require_single_value(leaf, word, scope) for word in words):
+    words = compile_operands(leaf, None, scope)
+    if words is None or not all(require_single_value(leaf, word, scope) for word in words):
         return None
     return CompiledWord(
         WordSignature(ValueType.TEXT, varies=any(word.signature.varies for word in words)),
@@ -326,13 +320,8 @@ def _add_default(compiled_word: CompiledWord, leaf: Leaf | None, scope: Scope) -
                 leaf.spot, "type", "the word is a list, so else is one", f"write [{leaf.spot.source_text}]"
             )
             return None
-        values = [
-            parse_constant(leaf.spot.get_child(n), item, compiled_word.signature.kind, scope)
-            for n, item in enumerate(items)
-        ]
-        value = tuple(item for item in values if item is not None)
-        if len(value) < len(values):
-            return None
+        kind = compiled_word.signature.kind
+        value = require_all([parse_constant(spot, item, kind, scope) for spot, item in leaf.spot.list_elements(items)])
     else:
         value = parse_constant(leaf.spot, leaf.value, compiled_word.signature.kind, scope)
     return (

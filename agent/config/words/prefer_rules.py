@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from agent.config.language.key_table import make_hint
 from agent.config.merge.config_tree import Branch, Leaf
-from agent.config.scope import ANYTHING, Scope, WordSignature
+from agent.config.scope import Scope, WordSignature
 from agent.config.toml.file_position import FilePosition
 from agent.config.words.entry_derived_words import EntryDerivedWords
 from agent.config.words.join_compiler import compile_equal_words
@@ -46,13 +46,7 @@ def _compile_rule(
     spot: FilePosition, verb: str, operand: str, links: Mapping[str, Links | Scores | None], scope: Scope
 ) -> PreferRule | None:
     if verb != "near":
-        signature = scope.find_word(spot, operand, "text")
-        if signature is None:
-            return None
-        if signature.is_list:
-            message = f"{operand} is a list, and one value is wanted"
-            scope.report_error(spot, "type", message, "take another word", mark="text")
-        return WordRule(verb, operand)
+        return None if scope.find_single_word(spot, operand) is None else WordRule(verb, operand)
     if operand == PCIE:
         return DistanceRule()
     if operand not in links:
@@ -125,11 +119,8 @@ def _compile_file_links(
         scope.report_error(pair_leaf.spot, "unknown-word", message, 'write on = { end = "word of the device" }')
         return None
     device_word = pairs[_END]
-    signature = scope.find_word(pair_leaf.spot.get_child(_END), str(device_word), "text")
-    if signature is None or signature.is_list:
-        if signature is not None:
-            message = f"{device_word} is a list, and one value is wanted"
-            scope.report_error(pair_leaf.spot.get_child(_END), "type", message, "take another word", mark="text")
+    signature = scope.find_single_word(pair_leaf.spot.get_child(_END), str(device_word))
+    if signature is None:
         return None
     if "cost" not in branch.members:
         return Scores(name, path, str(device_word), signature.kind)
@@ -172,14 +163,4 @@ def _compile_cost_word(word_leaf: Leaf, scope: Scope, *, lines: bool) -> WordSig
             word_leaf.spot, "unknown-word", f"a line has no word {word}", f'write "{_SCORE}"', mark="text"
         )
         return None
-    signature = WordSignature(ValueType.TEXT) if lines else scope.find_word(word_leaf.spot, word, "text")
-    if signature is not None and signature is not ANYTHING and signature.is_list:
-        scope.report_error(
-            word_leaf.spot,
-            "type",
-            f"{word} is a list, and one value is wanted",
-            "take a word that says one thing",
-            mark="text",
-        )
-        return None
-    return signature
+    return WordSignature(ValueType.TEXT) if lines else scope.find_single_word(word_leaf.spot, word)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from agent.config.language.path_rule import suggest_path
 from agent.config.merge.config_tree import Leaf
-from agent.config.scope import ANYTHING, CompiledWord, Scope, WordSignature
+from agent.config.scope import ANYTHING, CompiledWord, Scope, WordSignature, require_all
 from agent.config.toml.file_position import FilePosition, FindingMark, TextPiece
 from agent.core.entry.derived_words import CopiedWord
 from agent.core.entry.file_words import FilePath, FileText
@@ -114,13 +113,12 @@ def compile_operand(spot: FilePosition, written: object, kind: ValueType | None,
     return CompiledWord(replace(signature, kind=kind), CopiedWord(written, kind))
 
 
-def compile_operands(leaf: Leaf, kind: ValueType | None, scope: Scope) -> Iterator[CompiledWord | None]:
-    """Yield the words or paths of a list."""
+def compile_operands(leaf: Leaf, kind: ValueType | None, scope: Scope) -> tuple[CompiledWord, ...] | None:
+    """Return the words or paths of a list. Return None if one of them has a fault, or if the list is empty."""
     elements = leaf.spot.list_elements(leaf.value)
     if not elements:
         scope.report_error(leaf.spot, "type", "an empty list says nothing", 'write for example ["./file"]')
-    for spot, item in elements:
-        yield compile_operand(spot, item, kind, scope)
+    return require_all(compile_operand(spot, item, kind, scope) for spot, item in elements) or None
 
 
 def require_single_value(leaf: Leaf, compiled_word: CompiledWord, scope: Scope) -> bool:

@@ -12,22 +12,12 @@ from functools import cached_property, lru_cache
 from typing import TypeAlias
 
 from agent.core.language.glob_parts import CAPTURE_TYPES, Capture, CapturedWords, CharacterSet, Pieces, extract_words
-from agent.core.language.value import Scalar
+from agent.core.language.value import FormError, Scalar
 from agent.core.struct import Struct
 
 
-class PatternError(ValueError):
-    """A form that the glob language does not have.
-
-    `at` and `length` mark the faulty part. `write` says what to write instead.
-    """
-
-    def __init__(self, message: str, at: int, length: int, write: str) -> None:
-        super().__init__(message)
-        self.message = message
-        self.at = at
-        self.length = length
-        self.write = write
+class PatternError(FormError):
+    """A form that the glob language does not have."""
 
 
 ANY = CharacterSet((), negated=True)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from agent.core.language.glob import escape_glob
-from agent.core.language.value import Absent, Value, format_scalar
+from agent.core.language.value import Absent, FormError, Value, format_scalar
 from agent.core.struct import Struct
 
 FactReader: TypeAlias = Callable[[str], Value | Absent]  # returns the value of a word
@@ -21,15 +21,8 @@ _NOT_ID = re.compile(r"[^A-Za-z0-9_.:@-]")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")  # or half of a surrogate pair
 
 
-class TemplateError(ValueError):
-    """A text that is no template. `at` and `length` mark the faulty part. `write` says what to write instead."""
-
-    def __init__(self, message: str, at: int, length: int, write: str = "") -> None:
-        super().__init__(message)
-        self.message = message
-        self.at = at
-        self.length = length
-        self.write = write
+class TemplateError(FormError):
+    """A text that is no template."""
 
 
 class Slot(Struct):

@@ -42,6 +42,17 @@ class Absent(Struct):
         return replace(self, reason=f"{name}: {self.reason}")
 
 
+class FormError(ValueError):
+    """A text without the form that its place needs. `at` and `length` mark the part. `write` is the correction."""
+
+    def __init__(self, message: str, at: int, length: int, write: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.at = at
+        self.length = length
+        self.write = write
+
+
 class OperandError(ValueError):
     """An operand that is no value of the word's type. `write` says what to write instead, or is empty."""
 
