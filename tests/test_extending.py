@@ -216,7 +216,8 @@ def compile_greeting(sections):
     )
     compiler = "agent/config/compile.py"
     copy.insert(compiler, "from agent.config.give.mounts", "from agent.config.give.greeting import compile_greeting\n")
-    copy.insert(compiler, "    annotations = compile_annotations(", "    env = (*env, *compile_greeting(parts))\n")
+    variables = "_ENV = _declare(lambda env, greeting: (*env, *greeting), _ENV, _declare(compile_greeting, _GIVE))\n"
+    copy.insert(compiler, "_SPEC_GIVES = ", variables)
     copy.insert(
         "agent/config/describe/give_text.py",
         "    if vfio is not None:\n        yield",
