@@ -1,12 +1,13 @@
-"""What a container would get of a resource, so that a device can be tried in a container with no cluster.
+"""Show what a container would get from a resource, to try a device in a container without a cluster.
 
-A fresh look, chosen and checked on the host as an Allocate is: needs no agent, no kubelet, no root. Nothing is
-allocated: that is the kubelet's to do. What pods hold the agent is asked, if one runs: else all Healthy devices count.
---as says in which form: grant (for people), grpc (the answer to the kubelet), cdi (a CDI spec), or as arguments of
-docker run, podman run, ctr run, quoted for a shell:
+The command reads the host, and selects and checks devices like an Allocate call. It needs no agent, no kubelet and no
+root. It allocates nothing, because only the kubelet allocates. If an agent is running, IDs that pods use are not
+selected. Otherwise all Healthy IDs are free.
+--as selects the form: grant (for people), grpc (the answer to the kubelet), cdi (a CDI spec), or the arguments of
+docker run, podman run or ctr run, quoted for a shell:
   eval "docker run --rm -it $(device-agent allocate example.com/serial --dry-run --as docker) debian"
-Exit code 0: that is what it gets. 1: nothing, for the reason said, or the form cannot say it. 4: no such resource, or
-no such device.
+Exit code 0: success. 1: the container would get nothing, or the form cannot express the grant. 4: no resource or device
+has this name.
 """
 
 from __future__ import annotations
@@ -46,14 +47,16 @@ NO_SUCH_NAME = 4
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `allocate`."""
-    parser.add_argument("resource", metavar="RESOURCE", help="the resource, as pods ask for it")
+    parser.add_argument("resource", metavar="RESOURCE", help="the resource, as in a pod spec")
     parser.add_argument(
-        "--count", type=_parse_count, metavar="N", help="so many, as preferred, of those that are free (1)"
+        "--count", type=_parse_count, metavar="N", help="number of free devices, chosen by preference (default: 1)"
     )
-    parser.add_argument("--id", nargs="+", metavar="ID", default=[], dest="ids", help="these devices")
-    parser.add_argument("--prefer", action="store_true", help="of those of --id, --count as preferred")
-    parser.add_argument("--as", choices=FORMS, default="grant", dest="form", help="in which form (grant)")
-    parser.add_argument("--dry-run", action="store_true", help="say what a container would get; nothing else is done")
+    parser.add_argument("--id", nargs="+", metavar="ID", default=[], dest="ids", help="IDs of the devices")
+    parser.add_argument("--prefer", action="store_true", help="choose --count devices from the IDs of --id")
+    parser.add_argument(
+        "--as", choices=FORMS, default="grant", dest="form", help="the form of the output (default: grant)"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="required: only show the grant, and allocate nothing")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -113,17 +116,17 @@ def _format_hint(ids: Sequence[str], dry_run: DryRun, resource: str) -> str:
 def _find_usage_error(arguments: argparse.Namespace) -> str:
     """Return the fault of the command line, or an empty string."""
     if not arguments.dry_run:
-        return "only the kubelet allocates: write --dry-run to see what a container would get"
+        return "only the kubelet allocates: add --dry-run to show what a container would get"
     if arguments.prefer and not arguments.count:
-        return "--prefer chooses --count N"
+        return "--prefer needs --count N"
     if arguments.ids and arguments.count and not arguments.prefer:
-        return "--count or --id; with --prefer, --count of those of --id"
+        return "use --count or --id; with --prefer use both, to choose --count devices from the IDs"
     return ""
 
 
 def _parse_count(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text}: a number from 1")
+        raise argparse.ArgumentTypeError(f"{text}: write a number of at least 1")
     return int(text)
 
 

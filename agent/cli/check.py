@@ -1,8 +1,8 @@
-"""Judge the configuration exactly as run would; all errors at once; and warn of what it makes of this host.
+"""Check the configuration with the rules of `run`, print all errors at once, and warn about entries on this host.
 
-With --root, once or several times, the host is a tree or a recording: one configuration for several kinds of node.
-With --aloud each class and entry is read back as one sentence first, every clause with its file and line.
-Exit code 0: nothing to change. 1: errors, or with --strict also warnings. 4: nothing has the NAME.
+--root replaces this host by a directory tree or a recording. Several --root check one configuration for several kinds
+of node. --aloud prints the description of each class and entry first, each clause with its file and line.
+Exit code 0: no finding, or only warnings. 1: errors, or with --strict warnings. 4: nothing has the NAME.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ SEVERAL_ROOTS = True
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the flags of `check`."""
-    parser.add_argument("--strict", action="store_true", help="take warnings for errors")
+    parser.add_argument("--strict", action="store_true", help="treat warnings as errors")
     parser.add_argument(
-        "--aloud", nargs="*", metavar="NAME", help="read back what resources, classes and entries (file:line) say"
+        "--aloud", nargs="*", metavar="NAME", help="print the description of resources, classes and entries (file:line)"
     )
 
 

@@ -1,8 +1,9 @@
-"""Have checks of a device that fail begin anew: a latch holds until a person says so. What is still so fails again.
-Without CHECK a device of several host devices forgets what it has lost, which was taken out for good.
+"""Clear failing checks of a device. A latched check fails until a person clears it.
 
-Asks the running agent, as root. DEVICE is an id, as the kubelet has it, or the device's place; CHECK the one check.
-Exit code 0: done, or nothing failed. 1: it is Unhealthy still. 3: no agent is running. 4: no such device. 5: no
+The agent evaluates the checks again at once. A check whose fault still exists fails again. Without CHECK, clear all
+failing checks. A device that consists of several host devices then also forgets the members that it lost.
+DEVICE is a device ID or a location. Sends a request to the running agent, as root.
+Exit code 0: the device is Healthy. 1: it is still Unhealthy. 3: no agent is running. 4: no device has this name. 5: no
 permission.
 """
 
@@ -22,8 +23,8 @@ NO_SUCH_DEVICE = 4
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `clear`."""
-    parser.add_argument("device", metavar="DEVICE", help="its id, or its place")
-    parser.add_argument("check", nargs="?", metavar="CHECK", help="the check; without it all that fail")
+    parser.add_argument("device", metavar="DEVICE", help="device ID or location")
+    parser.add_argument("check", nargs="?", metavar="CHECK", help="name of the check (default: all failing checks)")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -34,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
         return answer
     devices = answer["devices"]
     if not devices:
-        error = f"{arguments.device}: no resource lists such a device; their ids: device-agent status RESOURCE"
+        error = f"{arguments.device}: no resource lists this device; for the IDs run device-agent status RESOURCE"
         return fail(arguments, error, NO_SUCH_DEVICE)
     if is_json(arguments):
         print_json(answer, arguments)

@@ -1,9 +1,10 @@
-"""Print the completion of a shell: bash, zsh or fish.
+"""Print the completion script of a shell: bash, zsh or fish.
 
-bash: source <(device-agent completion bash). zsh: device-agent completion zsh > a directory of fpath, as _device-agent.
+bash: source <(device-agent completion bash)
+zsh:  device-agent completion zsh > DIR/_device-agent, where DIR is a directory of fpath
 fish: device-agent completion fish > ~/.config/fish/completions/device-agent.fish
-Commands and flags are those of this program; names of resources and classes are read from the configuration's files,
-those of devices from /dev and sysfs, by the shell itself, without root and without an agent.
+The script contains the commands and flags of this program. The shell reads names of resources from the configuration
+files, and names of devices from /sys. It needs no root and no agent.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
-"""Device classes: what can be served, each with documentation and an example to paste.
+"""List the device classes, or show one of them with its documentation and an example entry.
 
-list: all of them, yours and shipped; with --here those that find something on this host, how much, and who has it.
-show NAME: what one takes and gives, what it asks, how it is used; --aloud as one sentence with file and line, --toml
-the file itself. Exit code 0: answered. 4: no class has this name.
+list: all classes, your own and those of the package. With --here, only classes that match a device of this host, with
+the number of devices and the resources that take them.
+show NAME: devices, grant, options and use of one class. --aloud prints a description with file and line. --toml prints
+the file of the class.
+Exit code 0: success. 4: no class has this name.
 """
 
 from __future__ import annotations
@@ -34,14 +36,18 @@ _COLUMNS = (Column("CLASS"), Column("TAKES", min_width=16), Column("SERVES", min
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `class`."""
-    parser.add_argument("what", metavar="list|show", choices=("list", "show"), help="all of them, or one")
+    parser.add_argument("what", metavar="list|show", choices=("list", "show"), help="list all classes, or show one")
     parser.add_argument("name", nargs="?", metavar="NAME", help="the class to show")
-    parser.add_argument("--here", action="store_true", help="list: those that find something here, and who has it")
+    parser.add_argument(
+        "--here",
+        action="store_true",
+        help="list: only classes that match a device here, and the resources that take it",
+    )
     form_group = parser.add_mutually_exclusive_group()
     form_group.add_argument(
-        "--aloud", action="store_true", help="show: as one sentence, each clause with its file and line"
+        "--aloud", action="store_true", help="show: print a description, each clause with its file and line"
     )
-    form_group.add_argument("--toml", action="store_true", help="show: the file itself")
+    form_group.add_argument("--toml", action="store_true", help="show: print the file of the class")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -67,13 +73,13 @@ def run(arguments: argparse.Namespace) -> int:
 def _find_usage_error(arguments: argparse.Namespace) -> str:
     """Return the fault of the command line, or an empty string."""
     if (arguments.what == "show") != (arguments.name is not None):
-        return "it is class list, or class show NAME"
+        return "write class list, or class show NAME"
     if arguments.here and arguments.what == "show":
-        return "--here is of class list"
+        return "--here is only for class list"
     if (arguments.aloud or arguments.toml) and arguments.what == "list":
-        return "--aloud and --toml are of class show NAME"
+        return "--aloud and --toml are only for class show NAME"
     if arguments.toml and arguments.output != "table":
-        return f"no output as {arguments.output} of --toml: it is the file itself"
+        return f"-o {arguments.output} has no effect on --toml, which prints the file of the class"
     return ""
 
 

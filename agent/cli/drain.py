@@ -1,8 +1,10 @@
-"""Take a device, or all of a resource, out of scheduling: no new pod gets it, until it is given back with `undrain`.
+"""Drain a device or a resource: no new pod gets it until `undrain`.
 
-Pods that hold it keep it. It lasts over restarts and reboots; of a device it is of its place, so what is put there in
-its stead is drained too. DEVICE is any name: an id, an address, a node, a place. Asks the running agent, as root.
-Exit code 0: done; with --wait: and no pod holds it. 3: no agent is running. 4: no such device. 5: no permission.
+Works like `kubectl cordon`, not like `kubectl drain`: pods that use the device keep it. The drain stays after restarts
+and reboots. The drain of a device applies to its location, so a new device at that location is drained too. DEVICE is
+any name: an ID, an address, a node, a location. Sends a request to the running agent, as root.
+Exit code 0: success; with --wait, no pod uses the device. 3: no agent is running. 4: no device has this name. 5: no
+permission.
 """
 
 from __future__ import annotations
@@ -15,16 +17,18 @@ from agent.cli.drain_output import WAIT_SECONDS, print_answer, request_device
 
 OUTPUTS = ("json", "jsonl")
 WAITING = (
-    "drained; waiting until no pod can hold it (Ctrl-C ends the waiting, not the drain). "
-    "If that never ends: device-agent doctor says whether the kubelet tells what pods hold"
+    "drained; waiting until no pod can use it (Ctrl-C ends the wait, not the drain). "
+    "If the wait does not end, device-agent doctor shows whether the kubelet reports the devices of pods"
 )
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `drain`."""
-    parser.add_argument("device", metavar="DEVICE|RESOURCE", help="what to take out of scheduling")
-    parser.add_argument("--reason", metavar="TEXT", default="", help="why; it is shown wherever the device is")
-    parser.add_argument("--wait", action="store_true", help="return when no pod holds it any more")
+    parser.add_argument("device", metavar="DEVICE|RESOURCE", help="the device or resource to drain")
+    parser.add_argument(
+        "--reason", metavar="TEXT", default="", help="the reason, which all commands show with the device"
+    )
+    parser.add_argument("--wait", action="store_true", help="wait until no pod uses the device")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -1,11 +1,13 @@
-"""Why a device is taken, turned down or Unhealthy, and why a resource has the devices it has; without a name, all that
-is off.
+"""Explain the state of a device or resource: why an entry takes or rejects a device, and why the device is Unhealthy.
 
-NAME is a resource, or any name of a device that scan takes. The running agent is asked what it knows (root): since
-when, what its checks say, which pods hold it, what happened before (--history). The first line says whether it
-answered; without it this is a fresh look, which needs no agent, no kubelet, no root.
--o name prints names to paste, -o jsonl an object a line; --watch says it again at each change.
-Exit code 0: answered. 4: no such device or resource, or several.
+NAME is a resource, or any name of a device that `scan` accepts. Without NAME, explain all resources with a problem.
+If a running agent answers (as root), the output contains its data: times, check results, the pods that use the device,
+and the last changes (--history). The first line names the source of the data. Without an agent the command reads the
+host. Then it needs no kubelet and no root.
+
+-o name prints one name per line. -o jsonl prints one JSON object per line. --watch prints the result again after each
+change.
+Exit code 0: success. 4: no device or resource has this name, or several devices have it.
 """
 
 from __future__ import annotations
@@ -39,15 +41,15 @@ _SHOWN_CLASSES = 8  # classes in the list
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `explain`."""
-    parser.add_argument("name", nargs="?", metavar="NAME", help="a resource, or a device by any name")
-    parser.add_argument("--history", action="store_true", help="the last changes of the device, as the agent saw them")
-    parser.add_argument("--watch", action="store_true", help="say it again at each change, until Ctrl-C")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="a resource, or any name of a device")
+    parser.add_argument("--history", action="store_true", help="show the last changes of the device, from the agent")
+    parser.add_argument("--watch", action="store_true", help="print the result again after each change, until Ctrl-C")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the explanation once, or with --watch after each change. Return the exit code."""
     if arguments.history and arguments.name is None:
-        return fail(arguments, "--history is of a device: explain DEVICE --history", WRONG_COMMAND_LINE)
+        return fail(arguments, "--history needs a device: explain DEVICE --history", WRONG_COMMAND_LINE)
     return run_report(arguments, _print_answer)
 
 

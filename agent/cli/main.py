@@ -27,42 +27,43 @@ from agent.config.toml.finding import find_nearest
 from agent.core.language.safe_text import escape
 
 COMMANDS = {
-    "scan": ("Look", "what is on this host, and which resource takes it"),
-    "explain": ("Look", "why a device or a resource is as it is; without a name, all that is off"),
-    "status": ("Look", "is everything served, and what needs a person (asks the running agent)"),
-    "top": ("Look", "the same, live (asks the running agent)"),
-    "doctor": ("Look", "host, kubelet, runtime, rights: what is wrong, and the fix"),
-    "metrics": ("Look", "what Prometheus reads (asks the running agent)"),
-    "allocate": ("Look", "what a container would get, and how to try it with docker, podman, ctr or CDI"),
-    "check": ("Configure", "judge the configuration exactly as run would"),
-    "class": ("Configure", "what can be served, with documentation and an example: list, show NAME"),
-    "import": ("Configure", "another plugin's configuration as TOML: squat, smarter, sriov, kubevirt"),
+    "scan": ("Look", "devices of this host, and the resource that takes each of them"),
+    "explain": ("Look", "explain the state of a device or resource; without NAME, show all problems"),
+    "status": ("Look", "state of the agent and its resources, with all problems *"),
+    "top": ("Look", "the same on the whole terminal, refreshed every second *"),
+    "doctor": ("Look", "faults of host, kubelet, runtime and rights, with the fix"),
+    "metrics": ("Look", "metrics in the text format of Prometheus *"),
+    "allocate": ("Look", "show what a container would get; try it with docker, podman, ctr or CDI"),
+    "check": ("Configure", "check the configuration with the rules of run"),
+    "class": ("Configure", "device classes with documentation and an example: list, show NAME"),
+    "import": ("Configure", "convert the configuration of another plugin: squat, smarter, sriov, kubevirt"),
     "schema": ("Configure", "the language as a JSON Schema, for editors"),
-    "run": ("Operate", "the agent itself (systemd starts this)"),
-    "reload": ("Operate", "apply the configuration by difference (asks the running agent)"),
-    "rescan": ("Operate", "look at the host again, now (asks the running agent)"),
-    "drain": ("Operate", "take a device or a resource out of scheduling (asks the running agent)"),
-    "undrain": ("Operate", "give it back (asks the running agent)"),
-    "clear": ("Operate", "have a check that fails for good begin anew (asks the running agent)"),
-    "record": ("Try", "this host as one file, for --root and for bug reports"),
+    "run": ("Operate", "run the agent (systemd starts this)"),
+    "reload": ("Operate", "load the configuration again and apply the changes *"),
+    "rescan": ("Operate", "read the host again now *"),
+    "drain": ("Operate", "no new pod gets a device or resource *"),
+    "undrain": ("Operate", "end a drain *"),
+    "clear": ("Operate", "clear failing checks of a device *"),
+    "record": ("Try", "record this host in a file, for --root and for bug reports"),
     "lab": ("Try", "a simulated kubelet with this host's devices"),
-    "completion": ("Try", "the completion of a shell, to be sourced: bash, zsh, fish"),
-    "version": ("Try", "which device-agent this is"),
+    "completion": ("Try", "completion script of a shell: bash, zsh, fish"),
+    "version": ("Try", "version of device-agent"),
 }
 MODULES = {  # of the commands whose name is not their module's name
     "import": "agent.cli.importing",
     "class": "agent.cli.device_class",
     "lab": "device_agent_lab.command",  # a distribution of its own, which most nodes do not have
 }
-OPENING = "Serves this node's hardware to Kubernetes pods, from TOML."
-OPENING_OF_LAB = "   Try it without a cluster: device-agent lab"
+OPENING = "Gives the hardware of this node to Kubernetes pods, configured by TOML files."
+OPENING_OF_LAB = " Without a cluster: device-agent lab"
 LAB_MISSING = """\
 device-agent lab: the lab is not installed on this node; in a clone of device-agent run: make install LAB=1"""
-CLOSING = """Exit   0  done, all is well       1  answered, and it is not good: errors, a step that failed
-       2  wrong command line      3  no agent is running       4  no such device or name, or several
+CLOSING = """*  sends a request to the running agent. Only these commands and run need root.
+Exit   0  success                 1  a problem, an error or a failed step
+       2  wrong command line      3  no agent is running       4  no such name, or several
        5  no permission
       70  defect in device-agent  78  run: agent.toml unusable       130  Ctrl-C
-device-agent COMMAND --help says what a command takes. Only run, and what asks the running agent, need root."""
+device-agent COMMAND --help shows the arguments of a command."""
 
 OUTPUTS = ("table", "wide", "json", "jsonl", "name")
 CONFIG = "/etc/device-agent"
@@ -94,7 +95,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     if name not in COMMANDS:
         nearest_name = find_nearest(name, COMMANDS)
-        hint = f"nearest: {nearest_name}" if nearest_name else "device-agent help lists them"
+        hint = f"nearest: {nearest_name}" if nearest_name else "device-agent help lists all commands"
         print(f"device-agent: {name!r}: no such command; {hint}", file=sys.stderr)
         return WRONG_COMMAND_LINE
     if not is_installed(name):
@@ -175,15 +176,15 @@ def _find_usage_error(module: ModuleType, arguments: argparse.Namespace) -> str:
     if missing_root is not None:
         return f"--root {missing_root}: no such directory or file"
     if len(arguments.root) > 1 and not getattr(module, "SEVERAL_ROOTS", False):
-        return "one --root at a time"
+        return "this command accepts only one --root"
     outputs = _list_outputs(module)
     if arguments.output not in outputs:
-        outputs_text = f"it has {', '.join(outputs)}" if len(outputs) > 1 else "its answer has one form"
+        outputs_text = f"it supports {', '.join(outputs)}" if len(outputs) > 1 else "it has only one form"
         return f"no output as {arguments.output}: {outputs_text}"
     if arguments.verbose and not getattr(module, "VERBOSE", False):
-        return "-v: all there is to say is said without it"
+        return "-v: this command has no further output"
     if arguments.quiet and not getattr(module, "QUIET", True):
-        return "-q: what it says is all that it does"
+        return "-q: this command only prints, so it cannot be quiet"
     return ""
 
 
@@ -234,20 +235,24 @@ def _build_common_parser(module: ModuleType | None = None) -> argparse.ArgumentP
     The help of one command shows only the flags that the command supports.
     """
     common = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
-    common.add_argument("--config", metavar="DIR", help=f"the configuration's directory (default {CONFIG})")
-    common.add_argument("--root", metavar="DIR|FILE", action="append", help="a tree or recording for this host")
+    common.add_argument("--config", metavar="DIR", help=f"directory of the configuration (default {CONFIG})")
+    common.add_argument(
+        "--root", metavar="DIR|FILE", action="append", help="a directory tree or recording in place of this host"
+    )
     outputs = OUTPUTS if module is None else _list_outputs(module)
-    help_text = "for people: table, wide; for programs: json, jsonl (an object a line), name (a name a line)"
+    help_text = "for people: table, wide; for programs: json, jsonl (one object per line), name (one name per line)"
     help_text = help_text if len(outputs) > 1 else argparse.SUPPRESS
     common.add_argument("-o", "--output", choices=OUTPUTS, metavar="|".join(outputs), help=help_text)
-    help_text = "no answer but the exit code" if getattr(module, "QUIET", True) else argparse.SUPPRESS
+    help_text = "print nothing; the exit code is the answer" if getattr(module, "QUIET", True) else argparse.SUPPRESS
     common.add_argument("-q", "--quiet", action="store_true", help=help_text)
     has_verbose = module is None or getattr(module, "VERBOSE", False)
-    help_text = "also what is as it should be" if has_verbose else argparse.SUPPRESS
+    help_text = "show also items without a problem" if has_verbose else argparse.SUPPRESS
     common.add_argument("-v", "--verbose", action="store_true", help=help_text)
-    common.add_argument("--color", choices=("auto", "always", "never"), help="auto: on a terminal, without NO_COLOR")
-    common.add_argument("--utc", action="store_true", help="times in UTC, with a Z; else those of this host")
-    timeout_help = "how long the agent may take to answer (default 30s)"
+    common.add_argument(
+        "--color", choices=("auto", "always", "never"), help="auto: colours on a terminal, unless NO_COLOR is set"
+    )
+    common.add_argument("--utc", action="store_true", help="show times in UTC, with a Z (default: local time)")
+    timeout_help = "time limit for an answer of the agent (default 30s)"
     common.add_argument("--timeout", metavar="TIME", type=_parse_seconds, help=timeout_help)
     return common
 

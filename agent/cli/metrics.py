@@ -1,7 +1,8 @@
-"""The metrics of the running agent, as Prometheus reads them; --textfile is for the collector of node_exporter.
+"""Print the metrics of the running agent in the text format of Prometheus.
 
-Asks the running agent, as root. The file is put in place whole.
-Exit code 0: done. 1: the file cannot be written. 3: no agent is running. 5: no permission.
+--textfile writes them to a file for the collector of node_exporter, in one atomic step. Sends a request to the running
+agent, as root.
+Exit code 0: success. 1: the file cannot be written. 3: no agent is running. 5: no permission.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ WRITE_FAILED = 1
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `metrics`."""
     parser.add_argument(
-        "--textfile", metavar="FILE", help="write them there, for node_exporter (its name ends in .prom)"
+        "--textfile", metavar="FILE", help="write the metrics to this file, for node_exporter (the name ends in .prom)"
     )
 
 

@@ -1,9 +1,10 @@
-"""Save this host as one file, for --root and for bug reports: what sources, classes and the configuration look at.
+"""Record this host in one file, for --root and for bug reports.
 
-Nothing but names below /sys, /proc, /dev and /run, the files that are looked at, and what the kernel tells of network
-interfaces is in it; no device is opened.
-With --pseudonymise serial numbers, UUIDs, MAC addresses and the host's name are replaced, equal ones by equal ones.
-Exit code 0: it is written. 1: it cannot be, or is there already. 5: no permission.
+The file contains the data that sources, classes and the configuration read: names below /sys, /proc, /dev and /run, the
+content of the files that were read, and network interfaces. The command opens no device.
+With --pseudonymise, serial numbers, UUIDs, MAC addresses and the host name are replaced. Equal values get equal
+replacements.
+Exit code 0: success. 1: the file exists already, or a write failed. 5: no permission.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ WRITE_FAILED = 1
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `record`."""
-    parser.add_argument("file", metavar="FILE", help="a new file")
-    parser.add_argument("--pseudonymise", action="store_true", help="replace what identifies this very machine")
+    parser.add_argument("file", metavar="FILE", help="path of a new file")
+    parser.add_argument("--pseudonymise", action="store_true", help="replace values that identify this machine")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Read all host devices and write the recording. Return the exit code."""
     if os.path.lexists(arguments.file):
-        return fail(arguments, f"{arguments.file} is there already: name a new file", WRITE_FAILED)
+        return fail(arguments, f"{arguments.file} exists already: write the path of a new file", WRITE_FAILED)
     start_time = time.monotonic()
     root = Recorder(arguments.root)
     configuration = load(arguments.config)

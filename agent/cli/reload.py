@@ -1,7 +1,8 @@
-"""Apply the configuration by difference: resources that did not change keep their sockets, streams and pods.
+"""Load the configuration again. Resources that did not change keep their sockets, streams and pods.
 
-Asks the running agent, as root. With an error in the configuration nothing changes. --dry-run says what would happen.
-Exit code 0: done, or would be. 1: refused. 3: no agent is running. 5: no permission.
+An error in the configuration changes nothing. --dry-run shows the changes without making them. Sends a request to the
+running agent, as root.
+Exit code 0: success. 1: the configuration has errors. 3: no agent is running. 5: no permission.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _NOTES = {
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the flags of `reload`."""
-    parser.add_argument("--dry-run", action="store_true", help="say what would change, and change nothing")
+    parser.add_argument("--dry-run", action="store_true", help="show the changes and make none")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -1,8 +1,9 @@
-"""Have the running agent look at the host again, now: at everything, or at what one source shows.
+"""Read the host again now: all sources, or only SOURCE.
 
-It looks by itself at every event, and at everything each half minute; this is for whoever does not want to wait. Asks
-the running agent, as root. SOURCE is one that an entry has: pci, or as `explain RESOURCE` says it.
-Exit code 0: done. 3: no agent is running. 4: no entry has such a source. 5: no permission.
+The agent reads the host after each event, and does a full rescan at a regular interval. Use this command if you do not
+want to wait. SOURCE is the source of an entry: pci, or the text that `explain RESOURCE` shows. Sends a request to the
+running agent, as root.
+Exit code 0: success. 3: no agent is running. 4: no entry has this source. 5: no permission.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ NO_SUCH_SOURCE = 4
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rescan`."""
-    parser.add_argument("source", nargs="?", metavar="SOURCE", help="at what this shows alone")
+    parser.add_argument("source", nargs="?", metavar="SOURCE", help="read only this source")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -35,5 +36,5 @@ def run(arguments: argparse.Namespace) -> int:
     summary = f"{len(answer['changes'])} changed" if answer["changes"] else "nothing changed"
     milliseconds = answer["seconds"] * 1000
     devices = answer["host_devices"]
-    print(f"{format_count(devices, 'host device')} looked at in {milliseconds:.0f} ms: {summary}")
+    print(f"{format_count(devices, 'host device')} read in {milliseconds:.0f} ms: {summary}")
     return 0

@@ -1,7 +1,7 @@
-"""Run the agent itself, in the foreground, until SIGTERM or SIGINT. systemd starts this.
+"""Run the agent in the foreground until SIGTERM or SIGINT. systemd starts this command.
 
-SIGHUP, like `device-agent reload`, reads the configuration again and applies what differs. Files with errors are left
-out at the start; at a reload they keep everything as it was.
+SIGHUP and `device-agent reload` load the configuration again. At the start, the agent leaves out files with errors. At
+a reload, an error changes nothing.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ FAILED = 1
 DEFECT = 70  # EX_SOFTWARE
 START_SECONDS = 10.0  # the first garbage collection comes at the latest then
 _FILE_LIMIT_ERROR = (
-    "{most} files may be open at once, and {fewest} are the least it needs: ulimit -n 1024, LimitNOFILE of the unit"
+    "the limit of open files is {most}, but the agent needs at least {fewest}: ulimit -n 1024, LimitNOFILE of the unit"
 )
 UNUSABLE = 78  # EX_CONFIG; the systemd unit does not restart the agent after this code
 
@@ -46,7 +46,9 @@ log = logging.getLogger("agent")
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the flags of `run`."""
-    parser.add_argument("--state", metavar="DIR", help="where to remember ids (default: agent.toml's paths.state)")
+    parser.add_argument(
+        "--state", metavar="DIR", help="directory of the state file (default: paths.state in agent.toml)"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:

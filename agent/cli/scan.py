@@ -1,10 +1,12 @@
-"""What is on this host, and which resource takes it. A fresh look: needs no agent, no kubelet, no root.
+"""Show the devices of this host and the resource that takes each of them.
 
-Without DEVICE an overview; with one, all that match can say of it and why each entry takes it or not. DEVICE is any
-name at hand: /dev/kvm, a link below /dev, 3b:00.0, eth0, a path below /sys, a device id, or how one of these begins.
--o wide says more of each: what it hangs on, IOMMU group, nodes, serial number, id. -o name prints names to paste, -o
-jsonl an object a line; --watch says it again at each change.
-Exit code 0: answered. 4: no such device, or several.
+Without DEVICE, print an overview. With DEVICE, print all words for `match`, and the reason why each entry takes the
+device or not. DEVICE is /dev/kvm, a link below /dev, 3b:00.0, eth0, a path below /sys, a device ID, or the beginning of
+one of these names. The command reads the host. It needs no agent, no kubelet and no root.
+
+-o wide adds columns: parent device, IOMMU group, nodes, serial number and ID. -o name prints one name per line.
+-o jsonl prints one JSON object per line. --watch prints the result again after each change.
+Exit code 0: success. 4: no device has this name, or several devices have it.
 """
 
 from __future__ import annotations
@@ -39,12 +41,10 @@ OUTPUTS = ("wide", "json", "jsonl", "name")
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the flags of `scan`."""
-    parser.add_argument("device", nargs="?", metavar="DEVICE", help="one device, by any name")
-    parser.add_argument(
-        "--words", metavar="SOURCE", help="what may be said of a source's devices: pci, tty, '/dev/video*'"
-    )
-    parser.add_argument("--all", action="store_true", help="every host device, also those that nothing takes")
-    parser.add_argument("--watch", action="store_true", help="say it again at each change, until Ctrl-C")
+    parser.add_argument("device", nargs="?", metavar="DEVICE", help="one device: any of its names")
+    parser.add_argument("--words", metavar="SOURCE", help="show the words of a source: pci, tty, '/dev/video*'")
+    parser.add_argument("--all", action="store_true", help="show all host devices, also devices without an entry")
+    parser.add_argument("--watch", action="store_true", help="print the result again after each change, until Ctrl-C")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -57,11 +57,11 @@ def run(arguments: argparse.Namespace) -> int:
 def _find_usage_error(arguments: argparse.Namespace) -> str:
     """Return the fault of the command line, or an empty string."""
     if arguments.device is not None and arguments.words is not None:
-        return "DEVICE or --words SOURCE: one device, or what may be said of many"
+        return "use DEVICE or --words SOURCE, not both"
     if arguments.all and (arguments.device is not None or arguments.words is not None):
-        return "--all is of the overview: without DEVICE and --words"
+        return "--all is only for the overview: remove DEVICE and --words"
     if arguments.output == "wide" and (arguments.device is not None or arguments.words is not None):
-        return "-o wide is of the overview: of one DEVICE, and of words, all is said without it"
+        return "-o wide is only for the overview: DEVICE and --words always print everything"
     return "" if arguments.device != "" else "DEVICE is empty"
 
 

@@ -1,7 +1,7 @@
-"""The configuration language as a JSON Schema, for editors: of a file of resources, or with --class of a device class.
+"""Print the configuration language as a JSON Schema, for editors.
 
-With FILE, a file of resources, its schema also knows the words of each of its entries. Words, merging and what differs
-between devices are judged by check alone.
+The schema is for a file of resources, or with --class for a device class. With FILE, the schema also contains the words
+of the entries in this file. Only `check` tests words, merged entries and rules that depend on devices.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ NO_SUCH = 4
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `schema`."""
-    parser.add_argument("file", nargs="?", metavar="FILE", help="a file of resources, whose words are known then")
-    parser.add_argument("--class", dest="of_class", action="store_true", help="of a device class")
+    parser.add_argument(
+        "file", nargs="?", metavar="FILE", help="a file of resources; the schema then contains its words"
+    )
+    parser.add_argument("--class", dest="of_class", action="store_true", help="print the schema of a device class")
 
 
 def run(arguments: argparse.Namespace) -> int:

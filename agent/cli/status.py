@@ -1,9 +1,10 @@
-"""Is everything served, and what needs a person? Problems first, each with its next step, then every resource.
+"""Show the state of the agent: problems with their next steps, then all resources.
 
-What a person has drained, or taken out of the configuration, is shown and is no problem. On a terminal resources that
-wait for one thing are one row (-v: each has its own). -o name prints the resources' names; with RESOURCE, its devices'
-ids. --watch says it again at each change, until Ctrl-C. Asks the running agent, as root.
-Exit code 0: nothing needs a person. 1: something does. 3: no agent is running. 4: no such resource. 5: no permission.
+A drained device and a removed entry are shown, but they are no problems. On a terminal, resources that wait for the
+same cause share one row (-v: one row for each). With RESOURCE, print also its devices. -o name prints resource names,
+or with RESOURCE device IDs. --watch prints the status again after each change, until Ctrl-C.
+Sends a request to the running agent, as root.
+Exit code 0: no problem. 1: a problem. 3: no agent is running. 4: no resource has this name. 5: no permission.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ _WIDE_COLUMNS = (Column("EXPECTED", right=True), Column("STREAMS", right=True), 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `status`."""
-    parser.add_argument("resource", nargs="?", metavar="RESOURCE", help="this one alone, with its devices")
-    parser.add_argument("--watch", action="store_true", help="say it again at each change")
+    parser.add_argument("resource", nargs="?", metavar="RESOURCE", help="show only this resource, with its devices")
+    parser.add_argument("--watch", action="store_true", help="print the status again after each change")
 
 
 def run(arguments: argparse.Namespace) -> int:

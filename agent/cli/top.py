@@ -1,8 +1,9 @@
-"""The status of the agent, live: repainted each second, q ends. It asks, and changes nothing.
+"""Show the status of the agent on the whole terminal, and refresh it every second. Press q to end.
 
-Up and down choose a resource, whose devices and pods are shown below; / filters, s sorts, u shows only what is off, ?
-says more. Asks the running agent, as root.
-Exit code 0: ended. 2: this is no terminal (use status). 3: no agent is running. 5: no permission.
+Press up and down to select a resource. Its devices and their pods appear below. Press / to filter, s to sort, u to show
+only problems, and ? for help. The command changes nothing.
+Sends requests to the running agent, as root.
+Exit code 0: success. 2: the output is no terminal (use status). 3: no agent is running. 5: no permission.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Show the status until the user presses q. Return the exit code."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        return fail(arguments, "this is no terminal; device-agent status says the same once", NO_TERMINAL)
+        return fail(arguments, "the output is no terminal; use device-agent status", NO_TERMINAL)
     answer = ask_agent(arguments, {"do": "status", "devices": ""})
     if isinstance(answer, int):
         return answer

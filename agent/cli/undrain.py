@@ -1,8 +1,8 @@
-"""Give back what `drain` took out of scheduling: a device by any name, a resource, or a place where nothing is now.
+"""End the drain of a device, a resource, or a location without a device.
 
-A resource that is given back keeps those of its devices drained that were drained by themselves. Asks the running
-agent, as root.
-Exit code 0: done, or nothing was drained. 3: no agent is running. 4: no such device. 5: no permission.
+DEVICE is any name, as for `drain`. If you undrain a resource, devices with a drain of their own stay drained. Sends a
+request to the running agent, as root.
+Exit code 0: success, or nothing was drained. 3: no agent is running. 4: no device has this name. 5: no permission.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ OUTPUTS = ("json", "jsonl")
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `undrain`."""
-    parser.add_argument("device", metavar="DEVICE|RESOURCE", help="what to give back")
+    parser.add_argument("device", metavar="DEVICE|RESOURCE", help="the device or resource to undrain")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -28,5 +28,5 @@ def run(arguments: argparse.Namespace) -> int:
     code = print_answer(answer, arguments)
     if drained_resources := sorted({device["resource"] for device in answer["devices"] if device["drained"]}):
         steps = " ".join(f"device-agent undrain {resource};" for resource in drained_resources)
-        print(f"still drained with all of the resource: {steps.rstrip(';')}", file=sys.stderr)
+        print(f"still drained, because the whole resource is drained: {steps.rstrip(';')}", file=sys.stderr)
     return code

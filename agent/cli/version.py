@@ -1,4 +1,4 @@
-"""Print which device-agent this is, and on what it runs."""
+"""Print the version of device-agent, Python and the kernel."""
 
 from __future__ import annotations
 

@@ -278,7 +278,7 @@ async def test_a_resource_is_drained_with_all_that_comes_to_it(node):
         assert node.kubelet.unhealthy(FOO) == {"foo0", "foo1"}
         code, _, err = await ask(node, "undrain", "/dev/foo0")
         assert code == 0
-        assert f"still drained with all of the resource: device-agent undrain {FOO}" in err
+        assert f"still drained, because the whole resource is drained: device-agent undrain {FOO}" in err
         assert (await ask(node, "undrain", FOO))[0] == 0
         await node.allocatable(FOO, 2)
         await end(process)
@@ -451,7 +451,7 @@ async def test_rescan_looks_now_and_says_what_changed(node):
         assert code == 0
         change, last = out.splitlines()
         assert change.startswith(f"{NPU} {ONE}: Healthy → Unhealthy: state:")
-        assert last.startswith("2 host devices looked at in ")
+        assert last.startswith("2 host devices read in ")
         assert last.endswith(": 1 changed")
         await ill(node, ONE)
         code, out, _ = await ask(node, "rescan", "-o", "json")

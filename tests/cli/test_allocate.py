@@ -218,9 +218,9 @@ def test_notes():
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        ([CARD], 2, "write --dry-run"),
-        ([CARD, "--dry-run", "--count", "0"], 2, "a number from 1"),
-        ([CARD, "--dry-run", "--prefer"], 2, "--prefer chooses --count N"),
+        ([CARD], 2, "add --dry-run"),
+        ([CARD, "--dry-run", "--count", "0"], 2, "a number of at least 1"),
+        ([CARD, "--dry-run", "--prefer"], 2, "--prefer needs --count N"),
         ([CARD, "--dry-run", "--count", "1", "--id", "x"], 2, "--count or --id"),
         (["a.example/crad", "--dry-run"], 4, "a.example/crad: no such resource; nearest: a.example/card"),
         ([CARD, "--dry-run", "--id", "nowhere"], 4, "no device 'nowhere' is listed"),

@@ -107,7 +107,7 @@ def test_errors_come_first_and_the_rest_is_judged_all_the_same(host, config):
 
 def test_only_check_takes_several_hosts(host, tmp_path):
     done = device_agent("--root", str(host.top), "scan", "--root", str(host.top))
-    assert (done.returncode, done.stderr) == (2, "device-agent scan: one --root at a time\n")
+    assert (done.returncode, done.stderr) == (2, "device-agent scan: this command accepts only one --root\n")
 
 
 TWICE = """

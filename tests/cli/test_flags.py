@@ -94,13 +94,13 @@ def test_what_the_agent_refuses_has_the_exit_code_that_is_told(cli, config, word
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("class", "show", "kvm", "--here"), "--here is of class list"),
-        (("scan", "/dev/null", "--words", "pci"), "DEVICE or --words SOURCE"),
-        (("scan", "/dev/null", "--all"), "--all is of the overview"),
+        (("class", "show", "kvm", "--here"), "--here is only for class list"),
+        (("scan", "/dev/null", "--words", "pci"), "use DEVICE or --words SOURCE"),
+        (("scan", "/dev/null", "--all"), "--all is only for the overview"),
         (("scan", ""), "DEVICE is empty"),
-        (("explain", "--history"), "--history is of a device"),
-        (("class", "list", "--toml"), "--aloud and --toml are of class show NAME"),
-        (("class", "show", "kvm", "--toml", "-o", "json"), "it is the file itself"),
+        (("explain", "--history"), "--history needs a device"),
+        (("class", "list", "--toml"), "--aloud and --toml are only for class show NAME"),
+        (("class", "show", "kvm", "--toml", "-o", "json"), "prints the file of the class"),
     ],
 )
 def test_flags_that_mean_nothing_together_are_refused(cli, config, words, said):

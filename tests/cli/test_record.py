@@ -268,7 +268,7 @@ def test_a_file_that_is_there_stays(machine, tmp_path):
     (tmp_path / "a.rec").write_text("mine")
     done = device_agent("--root", str(machine.top), "record", str(tmp_path / "a.rec"))
     assert (done.returncode, (tmp_path / "a.rec").read_text()) == (1, "mine")
-    assert "is there already" in done.stderr
+    assert "exists already" in done.stderr
     done = device_agent("--root", str(machine.top), "record", "/nowhere/a.rec")
     assert (done.returncode, done.stderr) == (1, "device-agent record: /nowhere/a.rec: No such file or directory\n")
 

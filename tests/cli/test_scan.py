@@ -158,7 +158,7 @@ def test_wide_fits_the_screen_and_says_what_it_left_out(wide):
 def test_wide_is_of_the_overview(cli, host, config, words):
     code, out, err = cli("scan", *words, "-o", "wide", "--root", host.top, "--config", config())
     assert (code, out) == (2, "")
-    assert "-o wide is of the overview" in err
+    assert "-o wide is only for the overview" in err
 
 
 def test_all_shows_what_nobody_takes(look):

@@ -48,6 +48,6 @@ def test_an_agent_that_cannot_begin_says_so_in_a_line(tmp_path):
     ended = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, cwd=TOP, timeout=60, check=False)
     assert (ended.returncode, ended.stdout) == (1, "")
     assert ended.stderr == (
-        "device-agent run: 63 files may be open at once, and 64 are the least it needs: ulimit -n 1024, "
+        "device-agent run: the limit of open files is 63, but the agent needs at least 64: ulimit -n 1024, "
         "LimitNOFILE of the unit\n"
     )

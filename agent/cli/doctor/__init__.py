@@ -1,8 +1,8 @@
-"""What is wrong with the host, the kubelet, the container runtime and the rights of the agent, and how to mend it.
+"""Find faults of the host, the kubelet, the container runtime and the rights of the agent, and print the fix.
 
-Looks only: nothing is changed. Needs no agent and no root, and says what it could not look at. With --root, only what a
-tree or a recording can tell.
-Exit code 0: all is well, as far as could be seen. 1: something is to be mended (FAIL), or looked at (WARN).
+The command changes nothing. It needs no agent and no root, and it reports each test that it cannot do. With --root, it
+tests only what a directory tree or a recording contains.
+Exit code 0: no fault in all possible tests. 1: at least one FAIL or WARN.
 """
 
 from __future__ import annotations

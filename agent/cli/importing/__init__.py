@@ -1,10 +1,11 @@
-"""Turn the configuration of another device plugin into entries of this one.
+"""Convert the configuration of another device plugin to TOML entries.
 
 PROGRAM is squat (generic-device-plugin), smarter (smarter-device-manager), sriov (sriov-network-device-plugin) or
-kubevirt (permittedHostDevices of a KubeVirt resource). FILE is its configuration, or the Kubernetes manifest that
-carries it; - is standard input. The TOML goes to standard output, what changed to standard error.
+kubevirt (permittedHostDevices of a KubeVirt resource). FILE is its configuration, or a Kubernetes manifest with the
+configuration. - is standard input. The TOML goes to standard output. Changes in behaviour go to standard error.
 
-Exit code 0: all of it was taken over. 1: not all; the rest is in comments. 4: no such file. 5: it may not be read.
+Exit code 0: everything was imported. 1: a part was not imported, and is a comment in the TOML. 4: FILE does not exist.
+5: no permission.
 """
 
 from __future__ import annotations
