@@ -51,7 +51,7 @@ def rows() -> list[ModuleType]:
     return sorted(found, key=lambda row: ORDER.index(row.NAME))
 
 
-async def measured(row: ModuleType, subjects: Sequence[Subject], size: Size) -> Result:
+async def run_measurement(row: ModuleType, subjects: Sequence[Subject], size: Size) -> Result:
     """One measurement, from servers that are started for it to all of them gone."""
     wall, cpu = time.perf_counter(), time.process_time()
     try:
@@ -78,7 +78,7 @@ async def measure(only: Sequence[str], size: Size, *, go: bool = True) -> list[R
                 subjects.append(bare_go)
             for row in rows():
                 if not only or row.NAME in only:
-                    results.append(await measured(row, subjects, size))
+                    results.append(await run_measurement(row, subjects, size))
                     print(f"{row.NAME}: {results[-1].seconds:.0f} s", file=sys.stderr)
         finally:
             nodes.close()

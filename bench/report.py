@@ -32,11 +32,11 @@ def text(machine: Mapping[str, str], results: Sequence[Result]) -> str:
     """For people at a terminal."""
     table = [HEAD, *_cells(results)]
     widths = [max(len(row[column]) for row in table) for column in range(len(HEAD))]
-    lines = ["  ".join(map(_padded, row, widths, range(len(row)))) for row in table]
+    lines = ["  ".join(map(_pad_cell, row, widths, range(len(row)))) for row in table]
     return "\n".join([*lines, "", *_around(machine, results)])
 
 
-def _padded(cell: str, width: int, column: int) -> str:
+def _pad_cell(cell: str, width: int, column: int) -> str:
     return cell.rjust(width) if column else cell.ljust(width)
 
 

@@ -35,9 +35,9 @@ class Process:
 
     async def ended_soon(self) -> int:
         """Its exit code, within the 2 s that are promised: on a host that starts a Python in no time."""
-        took, code = await _timed(self.ended())
+        took, code = await _measure_time(self.ended())
         if took > PROMISED:
-            idle, _ = await _timed(_idle())
+            idle, _ = await _measure_time(_idle())
             assert took < PROMISED * idle / AT_ONCE, f"it took {took:.1f} s, where a Python took {idle:.1f} s"
         return code
 
@@ -45,7 +45,7 @@ class Process:
 PROMISED, AT_ONCE = 2.0, 0.05
 
 
-async def _timed(work: Awaitable[int]) -> tuple[float, int]:
+async def _measure_time(work: Awaitable[int]) -> tuple[float, int]:
     began = asyncio.get_running_loop().time()
     result = await work
     return asyncio.get_running_loop().time() - began, result
@@ -58,7 +58,7 @@ async def _idle() -> int:
 
 
 @asynccontextmanager
-async def running(rig: Rig, *more: str, root: str | None = None, env: dict[str, str] | None = None):
+async def run_agent(rig: Rig, *more: str, root: str | None = None, env: dict[str, str] | None = None):
     """A process that is killed at the end if it runs still."""
     path = str(rig.top / f"notify{len(os.listdir(rig.top))}")
     notices: list[dict[str, str]] = []

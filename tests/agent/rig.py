@@ -29,7 +29,7 @@ SHORT = Limits(
 )
 
 
-def minor_of(name: str) -> int:
+def make_minor(name: str) -> int:
     """Return the minor number of a test's node: two nodes of one number would be one device."""
     return crc32(name.encode()) % (1 << 20)
 
@@ -104,7 +104,7 @@ class Rig:
 
     def plug(self, *names: str, major: int = 240) -> None:
         for name in names:
-            self.tree.node(f"/dev/{name}", f"c {major}:{minor_of(name)}")
+            self.tree.node(f"/dev/{name}", f"c {major}:{make_minor(name)}")
 
     def unplug(self, *names: str) -> None:
         for name in names:
@@ -215,7 +215,7 @@ def _is_other(path: Path) -> bool:
         return False
 
 
-def unseen(agent: Agent) -> None:
+def stop_watching(agent: Agent) -> None:
     """From now on nobody tells the agent what comes and goes on the machine."""
     agent.parts.path_watch.watch(())
     agent.parts.path_watch.watch = lambda _directories: None  # it would, whenever lists are told

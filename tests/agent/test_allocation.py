@@ -11,7 +11,7 @@ from agent.core.grants.grant import GrantRefusedError
 from agent.core.inventory.device import Health
 from agent.kubelet.messages import v1beta1
 from device_agent_lab.simulated.errors import PodRefused
-from tests.agent.rig import BAR, FOO, entry, minor_of, unseen
+from tests.agent.rig import BAR, FOO, entry, make_minor, stop_watching
 
 GIVE = """
 [resource.give.nodes]
@@ -152,7 +152,7 @@ async def test_unknown_id_is_named(node):  # 58
 
 
 async def test_refusal_reaches_the_pod(node):  # 58, 60
-    unseen(node.running)  # nobody sees it go, so the kubelet still believes in it
+    stop_watching(node.running)  # nobody sees it go, so the kubelet still believes in it
     node.unplug("foo0", "foo1", "foo2")
     with pytest.raises(PodRefused) as refused:
         await node.kubelet.allocate("pod", "c", {FOO: 1})
@@ -164,7 +164,7 @@ async def test_refusal_reaches_the_pod(node):  # 58, 60
 
 
 async def test_gone_is_told_before_it_is_refused(node):  # 59
-    unseen(node.running)
+    stop_watching(node.running)
     node.unplug("foo0")
     before = len(node.kubelet.lists)
     with pytest.raises(Exception, match="foo0") as raised:
@@ -177,7 +177,7 @@ async def test_gone_is_told_before_it_is_refused_whatever_was_told_just_before(n
     for name in ("foo3", "foo4", "foo5"):
         node.plug(name)
         await node.until(lambda: name in node.kubelet.lists.select(FOO)[-1].healthy)  # noqa: B023
-    unseen(node.running)
+    stop_watching(node.running)
     node.unplug("foo0")
     with pytest.raises(GrantRefusedError, match="foo0"):
         await node.running.allocation.allocate(FOO, ["foo0"])
@@ -196,7 +196,7 @@ async def test_known_to_be_unhealthy_is_refused(node):  # 59
 
 
 async def test_other_hardware_under_the_same_name_is_refused(node):  # 64
-    unseen(node.running)
+    stop_watching(node.running)
     declared = node.tree.at("/.device-nodes")
     declared.write_text(declared.read_text().replace("/dev/foo0\n", "/dev/gone\n") + "c 99:1 /dev/foo0\n")
     with pytest.raises(Exception, match="99:1") as raised:
@@ -228,7 +228,7 @@ async def test_another_stick_that_got_the_name_and_the_number_is_refused(rig, po
     rig.serve(TTY.replace("NODES", "/dev/ttyUSB*"))
     async with rig.kubelet, rig.agent() as agent:
         await rig.streaming(FOO)
-        unseen(agent)
+        stop_watching(agent)
         shutil.rmtree(rig.tree.at(usb))
         rig.tree.at("/sys/class/tty/ttyUSB0").unlink()
         rig.unplug("ttyUSB0")
@@ -249,7 +249,7 @@ async def test_a_link_that_leads_to_another_stick_is_refused(rig):  # 64
     rig.serve(TTY.replace("NODES", "/dev/lab/*"))
     async with rig.kubelet, rig.agent() as agent:
         await rig.streaming(FOO)
-        unseen(agent)
+        stop_watching(agent)
         rig.tree.link("/dev/lab/a", "/dev/ttyUSB1")
         with pytest.raises(Exception, match=r"AAA: .*/dev/ttyUSB1 char 188:1 now, which was not listed") as raised:
             await ask(rig, ["AAA"])
@@ -261,7 +261,7 @@ async def test_a_node_that_udev_makes_anew_is_given(rig):  # 64
     rig.serve(TTY.replace("NODES", "/dev/ttyUSB*"))
     async with rig.kubelet, rig.agent() as agent:
         await rig.streaming(FOO)
-        unseen(agent)
+        stop_watching(agent)
         rig.unplug("ttyUSB0")
         rig.replug("ttyUSB0")
         (answer,) = await ask(rig, ["AAA"])
@@ -287,7 +287,7 @@ async def test_a_node_can_come_out_under_its_number(rig):
     async with rig.agent():
         await rig.streaming(FOO)
         (answer,) = await ask(rig, ["foo0", "foo1"])
-        numbers = [f"240:{minor_of(name)}" for name in ("foo0", "foo1")]
+        numbers = [f"240:{make_minor(name)}" for name in ("foo0", "foo1")]
         assert [device.container_path for device in answer.devices] == [
             "/dev/foo0", f"/dev/char/{numbers[0]}", "/dev/foo1", f"/dev/char/{numbers[1]}",
         ]  # fmt: skip

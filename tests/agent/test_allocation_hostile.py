@@ -5,7 +5,7 @@ import os
 import pytest
 
 from agent.core.grants.grant import GrantRefusedError
-from tests.agent.rig import BAR, FOO, entry, unseen
+from tests.agent.rig import BAR, FOO, entry, stop_watching
 from tests.agent.test_allocation import ask
 
 MANY = 1000
@@ -104,7 +104,7 @@ def _undeclare(tree, path):
 )
 async def test_what_stands_in_the_place_of_a_node_is_not_given(node, become):
     """Between the list and the Allocate, with nobody seeing it: told to the kubelet first, then refused."""
-    unseen(node.running)
+    stop_watching(node.running)
     become(node.tree, "/dev/foo0")
     before = len(node.kubelet.lists)
     with pytest.raises(Exception, match="foo0: ") as raised:

@@ -13,7 +13,7 @@ from agent.control import commands as control_commands
 from agent.control.active_config import ActiveConfig
 from agent.control.commands import build_commands
 from agent.core.report.status_report import build_status_report as status_of
-from tests.agent.process import running
+from tests.agent.process import run_agent
 from tests.agent.rig import BAR, FOO, entry
 from tests.agent.test_health import CARDS, NPU, ONE, TWO, card, ill, say
 from tests.cli.conftest import TOP, device_agent
@@ -91,7 +91,7 @@ async def test_a_storm_of_changes_is_not_reckoned_one_by_one(node, monkeypatch):
 
 
 async def test_a_quiet_day_is_short(node):
-    async with running(node) as process:
+    async with run_agent(node) as process:
         await ready(node, process)
         await node.streaming(FOO, NPU)
         await hold(node, FOO, 1)
@@ -138,7 +138,7 @@ ENDS = [
 
 async def test_what_a_running_agent_is_asked_ends_with(node):
     """The other exit codes are in tests/cli/test_exit_codes.py."""
-    async with running(node) as process:
+    async with run_agent(node) as process:
         await ready(node, process)
         await node.streaming(FOO, NPU)
         for code, words in ENDS:
@@ -149,7 +149,7 @@ async def test_what_a_running_agent_is_asked_ends_with(node):
 
 async def test_problems_come_first_with_the_next_step(node):
     say(node, "broken")
-    async with running(node) as process:
+    async with run_agent(node) as process:
         await ready(node, process)
         await ill(node, ONE)
         code, out, _ = await ask(node, "status")
@@ -168,7 +168,7 @@ async def test_problems_come_first_with_the_next_step(node):
 
 
 async def test_it_is_watched_until_somebody_ends_that(node):
-    async with running(node) as process:
+    async with run_agent(node) as process:
         await ready(node, process)
         await node.streaming(FOO, NPU)
         words = (sys.executable, "-m", "agent.cli.main", "status", "--watch", "-o", "jsonl")
@@ -193,7 +193,7 @@ async def test_it_is_watched_until_somebody_ends_that(node):
 
 async def test_an_answer_has_several_forms(node):
     say(node, "broken")
-    async with running(node) as process:
+    async with run_agent(node) as process:
         await ready(node, process)
         await ill(node, ONE)
         code, out, _ = await ask(node, "status", "-o", "name")
@@ -211,7 +211,7 @@ async def test_an_answer_has_several_forms(node):
 
 
 async def test_a_kubelet_that_is_down_is_one_problem(node):
-    async with running(node) as process:
+    async with run_agent(node) as process:
         await ready(node, process)
         await node.streaming(FOO, NPU)
         await node.kubelet.stop()
@@ -232,7 +232,7 @@ async def test_a_kubelet_that_is_down_is_one_problem(node):
 
 
 async def test_drain_lasts_over_restarts_and_is_nobody_s_problem(node):
-    async with running(node) as process:
+    async with run_agent(node) as process:
         await ready(node, process)
         await node.streaming(FOO, NPU)
         code, out, err = await ask(node, "drain", "02:00.0", "--reason", "RMA \x1b[31m2231", "--wait")
@@ -246,7 +246,7 @@ async def test_drain_lasts_over_restarts_and_is_nobody_s_problem(node):
         assert f"drained: {TWO} (RMA \\x1b[31m2231)" in out
         process.child.kill()
         await process.child.wait()
-    async with running(node) as process:
+    async with run_agent(node) as process:
         await ready(node, process)
         await node.streaming(FOO, NPU)
         await ill(node, TWO)
@@ -262,7 +262,7 @@ async def test_drain_lasts_over_restarts_and_is_nobody_s_problem(node):
         assert (await ask(node, "drain", "nothing"))[0] == 4
         assert (await ask(node, "undrain", "nothing"))[0] == 4
         await end(process)
-    async with running(node) as process:
+    async with run_agent(node) as process:
         await ready(node, process)
         await node.streaming(FOO, NPU)
         await ill(node)
@@ -270,7 +270,7 @@ async def test_drain_lasts_over_restarts_and_is_nobody_s_problem(node):
 
 
 async def test_a_resource_is_drained_with_all_that_comes_to_it(node):
-    async with running(node) as process:
+    async with run_agent(node) as process:
         await ready(node, process)
         await node.streaming(FOO, NPU)
         assert (await ask(node, "drain", FOO))[0] == 0
@@ -285,7 +285,7 @@ async def test_a_resource_is_drained_with_all_that_comes_to_it(node):
 
 
 async def test_what_a_pod_holds_it_keeps(node):
-    async with running(node) as process:
+    async with run_agent(node) as process:
         await ready(node, process)
         await node.streaming(FOO, NPU)
         await hold(node, NPU, 2)
@@ -300,7 +300,7 @@ async def test_what_a_pod_holds_it_keeps(node):
 
 async def test_metrics_are_what_prometheus_reads(node, tmp_path):
     node.settings(f'[metrics]\nlisten = "unix:{node.top}/metrics"\nmax_devices = 1\n')
-    async with running(node) as process:
+    async with run_agent(node) as process:
         await ready(node, process)
         await node.streaming(FOO, NPU)
         await hold(node, FOO, 1)
@@ -341,7 +341,7 @@ async def test_metrics_are_what_prometheus_reads(node, tmp_path):
 
 
 async def test_explain_is_the_view_of_the_agent_if_there_is_one(node):
-    async with running(node) as process:
+    async with run_agent(node) as process:
         await ready(node, process)
         await node.streaming(FOO, NPU)
         say(node, "broken")
@@ -378,7 +378,7 @@ async def test_explain_is_the_view_of_the_agent_if_there_is_one(node):
 
 
 async def test_an_agent_of_another_machine_is_not_believed(node, tmp_path):
-    async with running(node) as process:
+    async with run_agent(node) as process:
         await ready(node, process)
         done = await asyncio.to_thread(device_agent, "explain", FOO, "--config", str(node.etc), "--root", str(tmp_path))
         assert done.stdout.startswith("a fresh look: no agent that looks at this machine is running")
@@ -386,7 +386,7 @@ async def test_an_agent_of_another_machine_is_not_believed(node, tmp_path):
 
 
 async def test_what_is_taken_out_by_configuration_needs_nobody(node):
-    async with running(node) as process:
+    async with run_agent(node) as process:
         await ready(node, process)
         await node.streaming(FOO, NPU)
         await hold(node, FOO, 1)
@@ -424,7 +424,7 @@ KEYS = {
 async def test_the_keys_of_the_status_are_there_for_good(node):
     """Of version 1 none of these may go; a new one is added here."""
     say(node, "broken")
-    async with running(node) as process:
+    async with run_agent(node) as process:
         await ready(node, process)
         await ill(node, ONE)
         await ask(node, "drain", TWO)
@@ -443,7 +443,7 @@ async def test_the_keys_of_the_status_are_there_for_good(node):
 async def test_rescan_looks_now_and_says_what_changed(node):
     node.settings(look='settle = "5ms"\nevery = "1h"')
     node.serve(FOO, card('holds = { "./state" = "ready" }'))
-    async with running(node) as process:
+    async with run_agent(node) as process:
         await ready(node, process)
         await node.streaming(FOO, NPU)
         say(node, "broken")
@@ -465,7 +465,7 @@ async def test_rescan_looks_now_and_says_what_changed(node):
 
 async def test_a_dry_run_takes_what_is_free(node):
     """As the agent knows it; what a pod holds can still be asked for by its id."""
-    async with running(node) as process:
+    async with run_agent(node) as process:
         await ready(node, process)
         await node.allocatable(FOO, 2)
         given = await hold(node, FOO, 1)

@@ -17,7 +17,7 @@ import pytest
 from agent.cli.agent_client import AgentUnreachable, send_request
 from agent.control import control_socket
 from tests import sockets
-from tests.agent.process import running
+from tests.agent.process import run_agent
 from tests.agent.rig import BAR, FOO, entry
 from tests.cli.conftest import device_agent
 from tests.sockets import until
@@ -36,15 +36,15 @@ async def command(node, *words):
     return await asyncio.to_thread(device_agent, *words, "--config", str(node.etc))
 
 
-async def listening(node, process):
+async def wait_for_socket(node, process):
     await node.until(lambda: process.said("READY"))
     await node.until(node.control.exists)
 
 
 async def test_reload_applies_the_difference_and_says_it(node):
     await node.kubelet.start()
-    async with running(node) as process:
-        await listening(node, process)
+    async with run_agent(node) as process:
+        await wait_for_socket(node, process)
         await node.streaming(FOO, BAR)
         node.serve(FOO, BAZ)
         rehearsed = await command(node, "reload", "--dry-run")
@@ -77,8 +77,8 @@ async def test_reload_applies_the_difference_and_says_it(node):
 
 async def test_reload_with_an_error_changes_nothing_and_shows_it(node):
     await node.kubelet.start()
-    async with running(node) as process:
-        await listening(node, process)
+    async with run_agent(node) as process:
+        await wait_for_socket(node, process)
         await node.streaming(FOO, BAR)
         node.serve(entry(FOO, "replicas = 0"))
         for words in (("--dry-run",), ()):
@@ -92,8 +92,8 @@ async def test_reload_with_an_error_changes_nothing_and_shows_it(node):
 
 
 async def test_many_ask_at_once(node):
-    async with running(node) as process:
-        await listening(node, process)
+    async with run_agent(node) as process:
+        await wait_for_socket(node, process)
         answers = await asyncio.gather(
             *(
                 asyncio.to_thread(control_socket.query_agent, str(node.control), {"do": "reload"}, 60.0)
@@ -109,8 +109,8 @@ async def test_the_files_are_followed_if_that_is_asked_for(node):
     """However they are put there: written in place, renamed over, a link that is swapped."""
     node.settings("[reload]\nwatch = true\n")
     await node.kubelet.start()
-    async with running(node) as process:
-        await listening(node, process)
+    async with run_agent(node) as process:
+        await wait_for_socket(node, process)
         await node.streaming(FOO, BAR)
         file = node.etc / "resources.d/10.toml"
         file.write_text(f"{file.read_text()}\n{entry(BAZ)}")
@@ -135,8 +135,8 @@ async def test_the_files_are_followed_if_that_is_asked_for(node):
 async def test_a_touched_file_is_no_news(node):
     node.settings("[reload]\nwatch = true\n")
     await node.kubelet.start()
-    async with running(node) as process:
-        await listening(node, process)
+    async with run_agent(node) as process:
+        await wait_for_socket(node, process)
         await node.streaming(FOO, BAR)
         os.utime(node.etc / "resources.d/10.toml")
         (node.etc / "resources.d/.10.toml.swp").write_text("x")
@@ -148,7 +148,7 @@ async def test_a_touched_file_is_no_news(node):
 
 
 @pytest.fixture
-async def served(tmp_path):
+async def echo_socket(tmp_path):
     """A control socket that echoes; its path."""
     path = str(tmp_path / "run/control.sock")
 
@@ -159,14 +159,14 @@ async def served(tmp_path):
         await asyncio.Event().wait()
 
     task = asyncio.create_task(control_socket.serve(path, {"echo": echo, "slow": slow}))
-    await until(lambda: there(path))
+    await until(lambda: exists(path))
     yield path
     task.cancel()
     await asyncio.wait([task])
-    assert not there(path)
+    assert not exists(path)
 
 
-def there(path):
+def exists(path):
     return Path(path).exists()
 
 
@@ -177,7 +177,7 @@ async def asked(path, data, *, close=False):
 
 
 @asynccontextmanager
-async def filled(path):
+async def fill_socket(path):
     """As many connections to a socket as it takes; they are closed at the end."""
     clients = [await asyncio.open_unix_connection(path) for _ in range(control_socket.MAX_CLIENTS)]
     yield [writer for _, writer in clients]
@@ -189,7 +189,7 @@ async def filled(path):
 @asynccontextmanager
 async def busy(path, request=b'{"do": "slow"}\n'):
     """A socket that is filled with clients that have all asked, as has been seen."""
-    async with filled(path) as writers:
+    async with fill_socket(path) as writers:
         for writer in writers:
             writer.write(request)
         while await asked(path, b'{"do": "echo"}\n') is not None:  # until all have been read
@@ -197,55 +197,55 @@ async def busy(path, request=b'{"do": "slow"}\n'):
         yield
 
 
-async def test_a_request_is_one_line_of_json(served):
-    assert await asked(served, b'{"do": "echo", "x": 1}\n') == {"said": {"do": "echo", "x": 1}}
-    assert await asked(served, b'{"do": "echo"}', close=True) == {"said": {"do": "echo"}}
-    assert await asked(served, b"{\n") == {"error": "no JSON"}
-    assert await asked(served, b"[1]\n") == {"error": "no JSON object"}
-    assert await asked(served, b"[" * 60000 + b"\n") == {"error": "no JSON"}
-    assert await asked(served, b"", close=True) == {"error": "no JSON"}
-    assert await asked(served, b'{"do": "\\u001b"}\n') == {"error": "this agent cannot \\x1b; it can echo, slow"}
-    assert await asked(served, b"x" * 100_000 + b"\n") is None
+async def test_a_request_is_one_line_of_json(echo_socket):
+    assert await asked(echo_socket, b'{"do": "echo", "x": 1}\n') == {"said": {"do": "echo", "x": 1}}
+    assert await asked(echo_socket, b'{"do": "echo"}', close=True) == {"said": {"do": "echo"}}
+    assert await asked(echo_socket, b"{\n") == {"error": "no JSON"}
+    assert await asked(echo_socket, b"[1]\n") == {"error": "no JSON object"}
+    assert await asked(echo_socket, b"[" * 60000 + b"\n") == {"error": "no JSON"}
+    assert await asked(echo_socket, b"", close=True) == {"error": "no JSON"}
+    assert await asked(echo_socket, b'{"do": "\\u001b"}\n') == {"error": "this agent cannot \\x1b; it can echo, slow"}
+    assert await asked(echo_socket, b"x" * 100_000 + b"\n") is None
 
 
-async def test_the_socket_is_its_owners_alone(served):
-    assert stat.S_IMODE(os.stat(served).st_mode) == 0o600
-    assert stat.S_IMODE(os.stat(os.path.dirname(served)).st_mode) == 0o700
+async def test_the_socket_is_its_owners_alone(echo_socket):
+    assert stat.S_IMODE(os.stat(echo_socket).st_mode) == 0o600
+    assert stat.S_IMODE(os.stat(os.path.dirname(echo_socket)).st_mode) == 0o700
 
 
-async def test_clients_that_hang_take_nothing_from_others(served):
-    hanging = [await asyncio.open_unix_connection(served) for _ in range(2 * control_socket.MAX_CLIENTS)]
+async def test_clients_that_hang_take_nothing_from_others(echo_socket):
+    hanging = [await asyncio.open_unix_connection(echo_socket) for _ in range(2 * control_socket.MAX_CLIENTS)]
     assert await hanging[0][0].read() == b""  # the first to come was the first to go
-    assert await asked(served, b'{"do": "echo"}\n') == {"said": {"do": "echo"}}
+    assert await asked(echo_socket, b'{"do": "echo"}\n') == {"said": {"do": "echo"}}
     for _, writer in hanging:
         writer.close()
         await writer.wait_closed()
 
 
-async def test_who_has_asked_is_not_sent_away(served):
-    async with filled(served) as (_, *writers):
+async def test_who_has_asked_is_not_sent_away(echo_socket):
+    async with fill_socket(echo_socket) as (_, *writers):
         for writer in writers:
             writer.write(b'{"do": "slow"}\n')
-        assert await asked(served, b'{"do": "echo"}\n') == {"said": {"do": "echo"}}  # in place of the silent one
-        _, last = await asyncio.open_unix_connection(served)
+        assert await asked(echo_socket, b'{"do": "echo"}\n') == {"said": {"do": "echo"}}  # in place of the silent one
+        _, last = await asyncio.open_unix_connection(echo_socket)
         last.write(b'{"do": "slow"}\n')
-        while await asked(served, b'{"do": "echo"}\n') is not None:  # until that has been read
+        while await asked(echo_socket, b'{"do": "echo"}\n') is not None:  # until that has been read
             pass
         last.close()
         await last.wait_closed()
 
 
-async def test_who_finds_too_many_before_it_is_told_so(served):
-    async with busy(served):
-        answer = await asyncio.to_thread(send_request, served, {"do": "echo"}, 60.0)
+async def test_who_finds_too_many_before_it_is_told_so(echo_socket):
+    async with busy(echo_socket):
+        answer = await asyncio.to_thread(send_request, echo_socket, {"do": "echo"}, 60.0)
     assert answer == AgentUnreachable("the agent is busy", "16 others ask it already; ask again", 1)
 
 
-async def test_who_waits_for_a_change_and_left_makes_room(served):
-    async with busy(served, b'{"do": "slow", "unlike": "x"}\n'):
+async def test_who_waits_for_a_change_and_left_makes_room(echo_socket):
+    async with busy(echo_socket, b'{"do": "slow", "unlike": "x"}\n'):
         pass
     async with asyncio.timeout(20):
-        while await asked(served, b'{"do": "echo"}\n') is None:  # until it is seen that they are gone
+        while await asked(echo_socket, b'{"do": "echo"}\n') is None:  # until it is seen that they are gone
             pass
 
 
@@ -261,8 +261,8 @@ async def test_what_somebody_wants_done_is_done_though_they_left(tmp_path):
         return {}
 
     task = asyncio.create_task(control_socket.serve(path, {"drain": drain}))
-    await until(lambda: there(path))
-    async with filled(path) as writers:
+    await until(lambda: exists(path))
+    async with fill_socket(path) as writers:
         for number, writer in enumerate(writers):
             writer.write(f'{{"do": "drain", "device": {number}}}\n'.encode())
         await until(lambda: begun == control_socket.MAX_CLIENTS)
@@ -282,7 +282,7 @@ async def test_a_defect_costs_its_own_answer_alone(tmp_path, caplog, error):
         raise error
 
     task = asyncio.create_task(control_socket.serve(path, {"broken": broken}))
-    await until(lambda: there(path))
+    await until(lambda: exists(path))
     for _ in range(2):
         assert await asked(path, b'{"do": "broken"}\n') == {"error": "a defect; the agent's log has it"}
     assert "control: a defect" in caplog.text
@@ -293,8 +293,8 @@ async def test_a_defect_costs_its_own_answer_alone(tmp_path, caplog, error):
 
 async def test_no_number_of_seconds_ends_the_agent_or_waits_for_ever(node):
     await node.kubelet.start()
-    async with running(node) as process:
-        await listening(node, process)
+    async with run_agent(node) as process:
+        await wait_for_socket(node, process)
         for seconds in ("-1" + "0" * 400, "1" + "0" * 400, "NaN", "-Infinity", "1e999", "true", '"long"'):
             answer = await asked(str(node.control), f'{{"do": "status", "seconds": {seconds}}}\n'.encode())
             assert answer["resources"], seconds
@@ -313,7 +313,7 @@ async def test_who_does_not_take_its_answer_does_not_hold_up_the_end(tmp_path):
         return {"said": "x" * 8_000_000}
 
     task = asyncio.create_task(control_socket.serve(path, {"long": long}))
-    await until(lambda: there(path))
+    await until(lambda: exists(path))
     reader, writer = await asyncio.open_unix_connection(path, limit=1)
     writer.write(b'{"do": "long"}\n')
     assert await reader.readexactly(1) == b"{"  # and no more
@@ -323,17 +323,17 @@ async def test_who_does_not_take_its_answer_does_not_hold_up_the_end(tmp_path):
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can be somebody else")
-async def test_one_user_shuts_out_nobody_else(served):
+async def test_one_user_shuts_out_nobody_else(echo_socket):
     top = Path(tempfile.gettempdir())
-    for path in (Path(served), *Path(served).parents):
+    for path in (Path(echo_socket), *Path(echo_socket).parents):
         if top in path.parents:
             path.chmod(0o777)
     script = (
         "import os, socket, sys; os.setuid(65534); c = socket.socket(socket.AF_UNIX); c.connect(sys.argv[1]);"
         " c.sendall(b'{\"do\": \"echo\"}\\n'); print(c.makefile().readline(), end='')"
     )
-    command = [sys.executable, "-c", script, served]
-    async with busy(served):
+    command = [sys.executable, "-c", script, echo_socket]
+    async with busy(echo_socket):
         done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, check=False, timeout=60)
     assert json.loads(done.stdout) == {"said": {"do": "echo"}}
 
@@ -346,14 +346,14 @@ async def test_a_socket_that_nobody_answers_is_replaced_and_a_live_one_is_not(tm
     bound.listen()
     await control_socket.serve(path, {})
     assert "Address already in use" in caplog.text
-    assert there(path)
+    assert exists(path)
     bound.close()
 
 
 async def test_where_no_socket_can_be_the_agent_serves_all_the_same(node):
     node.control.parent.write_text("a file")
     await node.kubelet.start()
-    async with running(node) as process:
+    async with run_agent(node) as process:
         await node.streaming(FOO, BAR)
         await node.until(lambda: "cannot be used" in process.log)
         process.send(signal.SIGTERM)
@@ -363,8 +363,8 @@ async def test_where_no_socket_can_be_the_agent_serves_all_the_same(node):
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can be somebody else")
 async def test_who_may_not_ask_is_told(node):
-    async with running(node) as process:
-        await listening(node, process)
+    async with run_agent(node) as process:
+        await wait_for_socket(node, process)
         for directory in (node.top, node.control.parent):
             directory.chmod(0o711)
         done = await asyncio.to_thread(device_agent, "reload", "--config", str(node.etc), nobody=True)

@@ -154,7 +154,7 @@ def xe(rig: Rig) -> str:
     return intel(rig, "xe")
 
 
-def monitoring(rig: Rig) -> str:
+def serve_monitoring(rig: Rig) -> str:
     """The same for who watches them."""
     return intel(rig, text='class = "intel-gpu-monitoring"\nslots.count = 2')
 
@@ -214,7 +214,7 @@ def gcp(rig: Rig) -> str:
         ("amd-gpu", amd, "amd.com/gpu"),
         ("intel-gpu", intel, "gpu.intel.com/i915"),
         ("intel-gpu-xe", xe, "gpu.intel.com/xe"),
-        ("intel-gpu-monitoring", monitoring, "gpu.intel.com/i915_monitoring"),
+        ("intel-gpu-monitoring", serve_monitoring, "gpu.intel.com/i915_monitoring"),
         ("nvidia-gpu", nvidia, "nvidia.com/gpu"),
         ("gcp-gpu", gcp, "nvidia.com/gpu"),
     ],

@@ -12,7 +12,7 @@ from agent.core.grants import held_ids
 from agent.core.grants.grant import GrantRefusedError
 from agent.core.health.drain_overlay import Drain, DrainSet
 from device_agent_lab.simulated.errors import PodRefused
-from tests.agent.process import running
+from tests.agent.process import run_agent
 from tests.agent.rig import BAR, FOO, entry
 from tests.agent.test_vfio import ALONE, DISK, FIRST, NIC, SECOND, SSD, install
 
@@ -40,7 +40,7 @@ async def node(rig, at_once, monkeypatch):
     return rig
 
 
-async def serving(node):
+async def wait_for_devices(node):
     await node.streaming(NIC, DISK)
     await node.allocatable(NIC, 3)
 
@@ -59,7 +59,7 @@ async def test_after_a_restart_exactly_one_pod_has_the_group(node, end, answers)
         node.pod_resources.go()
     state = node.state
     async with node.agent():
-        await serving(node)
+        await wait_for_devices(node)
         await kubelet.allocate("vm1", "c", {DISK: 1})
         if end == "kill":  # what a kill at this moment leaves
             state = shutil.copytree(node.state, node.top / "left")
@@ -95,13 +95,13 @@ async def test_a_process_that_is_killed_right_after_its_answer_leaves_the_group_
     """As another one starts: SIGKILL, no PodResources, nothing but the state file."""
     kubelet = node.kubelet
     node.pod_resources.go()
-    async with running(node) as process:
-        await serving(node)
+    async with run_agent(node) as process:
+        await wait_for_devices(node)
         await kubelet.allocate("vm1", "c", {DISK: 1})
         process.send(signal.SIGKILL)
         await process.ended()
     before = len(kubelet.lists.select(NIC))
-    async with running(node):
+    async with run_agent(node):
         await node.until(lambda: kubelet.healthy(NIC) == {ALONE})
         assert healthy(node, before) == {ALONE}
 
@@ -111,7 +111,7 @@ async def test_a_resource_that_is_new_frees_no_group(node):
     kubelet = node.kubelet
     node.pod_resources.go()
     async with node.agent() as agent:
-        await serving(node)
+        await wait_for_devices(node)
         await kubelet.allocate("vm1", "c", {DISK: 1})
         await node.until(lambda: kubelet.healthy(NIC) == {ALONE})
         node.plug("foo0")
@@ -127,7 +127,7 @@ async def test_with_its_state_lost_the_agent_asks_before_it_gives_a_group(node, 
     """Whatever was not remembered, or was granted by another plugin, PodResources knows."""
     kubelet = node.kubelet
     async with node.agent():
-        await serving(node)
+        await wait_for_devices(node)
         await kubelet.allocate("vm1", "c", {DISK: 1})
     monkeypatch.setattr("agent.allocation.allocation.CONFIRM_SECONDS", 60.0 if answers == "present" else 0.01)
 
@@ -140,7 +140,7 @@ async def test_with_its_state_lost_the_agent_asks_before_it_gives_a_group(node, 
     if answers == "away":
         node.pod_resources.go()
     async with node.agent(state=node.top / "other") as agent:
-        await serving(node)
+        await wait_for_devices(node)
         asked = [agent.allocation.allocate(NIC, [name]) for name in (FIRST, ALONE, SECOND)]
         first, alone, second = await asyncio.gather(*asked, return_exceptions=True)
         assert alone.ids == (ALONE,)

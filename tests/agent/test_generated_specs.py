@@ -39,7 +39,7 @@ async def node(rig):
     return rig
 
 
-def said(rig, path=FILE):
+def read_spec(rig, path=FILE):
     """What a spec says, without the line that makes it ours; nothing if it is not there."""
     try:
         return json.loads(rig.tree.at(path).read_text().partition("\n")[2])
@@ -48,7 +48,7 @@ def said(rig, path=FILE):
 
 
 def names(rig):
-    return [device["name"] for device in said(rig)["devices"]]
+    return [device["name"] for device in read_spec(rig)["devices"]]
 
 
 def reasons(agent, resource=FOO):
@@ -58,7 +58,7 @@ def reasons(agent, resource=FOO):
 async def test_what_is_in_a_spec_and_what_a_container_gets(node):
     async with node.agent():
         await node.allocatable(FOO, 2)
-        assert said(node) == {
+        assert read_spec(node) == {
             "cdiVersion": "0.5.0",
             "kind": KIND,
             "containerEdits": {
@@ -108,7 +108,7 @@ async def test_shares_of_one_device_name_it_once(node):
         await node.allocatable(FOO, 4)
         options = await node.kubelet.allocate("pod", "c", {FOO: 3})
         assert options.cdi_devices == [f"{KIND}=foo0"]
-        assert said(node)["cdiVersion"] == "0.3.0"
+        assert read_spec(node)["cdiVersion"] == "0.3.0"
 
 
 async def test_slots_name_everything(node):
@@ -139,17 +139,17 @@ async def test_it_is_written_before_the_list_is_sent(node):
 async def test_what_is_unplugged_keeps_its_name_until_it_leaves_the_list(node):
     async with node.agent() as agent:
         await node.allocatable(FOO, 2)
-        before = said(node)
+        before = read_spec(node)
         await node.kubelet.allocate("pod", "c", {FOO: 1})
         (id_,) = node.kubelet.get_held_ids(FOO)
         node.unplug(id_)
         agent.tracker.request_look()
         await node.until(lambda: node.kubelet.unhealthy(FOO) == {id_})
-        assert said(node) == before  # the kubelet will name it when the container starts again
+        assert read_spec(node) == before  # the kubelet will name it when the container starts again
     async with node.agent() as agent:
         await node.streaming(FOO)
         await agent.tracker.wait_for_look()
-        assert said(node) == before  # and over a restart of the agent
+        assert read_spec(node) == before  # and over a restart of the agent
 
 
 async def test_what_a_pod_has_taken_along_keeps_what_it_had(rig, monkeypatch):
@@ -160,17 +160,17 @@ async def test_what_a_pod_has_taken_along_keeps_what_it_had(rig, monkeypatch):
     moving, path = Node(rig), "/var/run/cdi/device-agent_example.com_foo.yaml"
     async with rig.agent() as agent:
         await rig.allocatable(FOO, 1)
-        before = said(rig, path)
+        before = read_spec(rig, path)
         await rig.kubelet.allocate("pod", "c", {FOO: 1})
         moving.go()
         await moving.looked(agent)
         assert agent.tracker.inventory.in_pod_keys
-        assert (said(rig, path), reasons(agent)) == (before, {})
+        assert (read_spec(rig, path), reasons(agent)) == (before, {})
     async with rig.agent() as agent:
         await rig.streaming(FOO)
         await moving.looked(agent)
         assert agent.tracker.inventory.in_pod_keys
-        assert (said(rig, path), reasons(agent)) == (before, {})
+        assert (read_spec(rig, path), reasons(agent)) == (before, {})
 
 
 async def test_an_entry_that_goes_takes_its_spec_along(node):
@@ -179,7 +179,7 @@ async def test_an_entry_that_goes_takes_its_spec_along(node):
         await node.allocatable(FOO, 2)
         node.serve(BAR)
         await node.reload(agent)
-        await node.until(lambda: said(node) is None)
+        await node.until(lambda: read_spec(node) is None)
         node.serve(entry(FOO, ONE, give=GIVE))
         await node.reload(agent)
         await node.allocatable(FOO, 2)
@@ -187,7 +187,7 @@ async def test_an_entry_that_goes_takes_its_spec_along(node):
     node.serve(BAR)
     async with node.agent():
         await node.allocatable(BAR, 1)
-        await node.until(lambda: said(node) is None)  # as soon as it is known that no pod has any
+        await node.until(lambda: read_spec(node) is None)  # as soon as it is known that no pod has any
     assert foreign is None or node.tree.at(f"{RUN}/device-agent_other.yaml").exists()
 
 
@@ -207,11 +207,11 @@ async def test_an_entry_without_via_keeps_what_pods_may_start_again_with(node):
 async def test_what_somebody_changes_or_removes_is_written_again(node):
     async with node.agent() as agent:
         await node.allocatable(FOO, 2)
-        before = said(node)
+        before = read_spec(node)
         for change in (lambda at: at.unlink(), lambda at: at.write_text(at.read_text().partition("\n")[0] + "\n{}")):
             change(node.tree.at(FILE))
             agent.tracker.request_look()
-            await node.until(lambda: said(node) == before)
+            await node.until(lambda: read_spec(node) == before)
         assert reasons(agent) == {}
 
 
@@ -297,7 +297,7 @@ async def test_a_container_gets_none_whose_spec_is_of_something_else(node):
         node.tree.file("/proc/acme", "2")
         with pytest.raises(PodRefused, match="its CDI spec is of something that has changed since"):
             await node.kubelet.allocate("pod", "c", {FOO: 1})
-        await node.until(lambda: "IT=2" in json.dumps(said(node)))
+        await node.until(lambda: "IT=2" in json.dumps(read_spec(node)))
         await node.kubelet.allocate("other", "c", {FOO: 1})
         assert reasons(agent) == {}
 

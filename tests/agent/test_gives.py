@@ -5,7 +5,7 @@ import json
 import pytest
 
 from device_agent_lab.simulated.errors import PodRefused
-from tests.agent.rig import FOO, entry, unseen
+from tests.agent.rig import FOO, entry, stop_watching
 
 ETC = "/opt/cdi/etc"
 RUN = "/opt/cdi/run"
@@ -109,7 +109,7 @@ async def test_a_mount_that_goes_makes_its_device_unhealthy_until_it_is_back(nod
 )
 async def test_what_goes_just_before_a_grant_is_refused_and_told_first(node, monkeypatch, path, text):
     await node.allocatable(FOO, 2)
-    unseen(node.running)  # nobody tells of it
+    stop_watching(node.running)  # nobody tells of it
     node.tree.at(path).unlink()
     with pytest.raises(PodRefused, match=text):
         await node.kubelet.allocate("pod", "c", {FOO: 2})

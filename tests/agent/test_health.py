@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from agent.core.inventory.dirty_set import ALL_DIRTY, DirtySet
-from tests.agent.process import running
+from tests.agent.process import run_agent
 from tests.agent.rig import entry
 from tests.cli.conftest import device_agent
 
@@ -220,7 +220,7 @@ async def test_clear_begins_anew_and_what_is_still_so_fails_again(node):
     async def clear(*words):
         return await asyncio.to_thread(device_agent, "clear", *words, "--config", str(node.etc))
 
-    async with running(node) as process:
+    async with run_agent(node) as process:
         await node.until(lambda: process.said("READY"))
         await node.until(node.control.exists)
         await ill(node, ONE)

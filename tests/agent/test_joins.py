@@ -29,13 +29,13 @@ async def node(rig):
         yield rig
 
 
-def listed(node):
+def list_reasons(node):
     return {device.id: str(device.reason) for device in node.running.registry.get_list(FOO).devices}
 
 
 async def test_a_device_waits_for_its_partner_and_is_given_with_it(node):
     await node.allocatable(FOO, 1)
-    assert listed(node) == {"foo0": ""}
+    assert list_reasons(node) == {"foo0": ""}
     node.plug("card1y")  # fits the pattern of the source, and has no slot
     node.plug("card1x")
     await node.allocatable(FOO, 2)
@@ -48,11 +48,11 @@ async def test_without_its_partner_a_listed_device_is_unhealthy_and_not_given(no
     await node.allocatable(FOO, 1)
     node.unplug("card0x")
     await node.until(lambda: node.kubelet.unhealthy(FOO) == {"foo0"})
-    assert "no card" in listed(node)["foo0"]
+    assert "no card" in list_reasons(node)["foo0"]
     node.replug("card0x")
     await node.until(lambda: not node.kubelet.unhealthy(FOO))
     node.plug("card00x")  # as slot 0 too
     await node.until(lambda: node.kubelet.unhealthy(FOO) == {"foo0"})
-    assert "several are: /dev/card00x, /dev/card0x" in listed(node)["foo0"]
+    assert "several are: /dev/card00x, /dev/card0x" in list_reasons(node)["foo0"]
     with pytest.raises(PodRefused):
         await node.kubelet.allocate("pod", "c", {FOO: 1})

@@ -221,13 +221,13 @@ async def test_nobody_listens_nothing_is_opened(node):
     node.serve(gpu())
     async with node.agent() as agent:
         await node.streaming(GPU)
-        assert opened()
+        assert is_log_open()
         node.serve(entry(GPU, 'match.vendor = "10de"').replace('{ node = "/dev/gpu[0-9]*" }', '"pci"'))
         await node.reload(agent)
-        assert not opened()
+        assert not is_log_open()
 
 
-def opened():
+def is_log_open():
     """Whether the log is open."""
     links = [f"/proc/self/fd/{handle}" for handle in os.listdir("/proc/self/fd")]
     return any(os.readlink(link).endswith("/dev/kmsg") for link in links if os.path.islink(link))

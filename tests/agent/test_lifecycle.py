@@ -22,7 +22,7 @@ from tests.core.builders import no_kubelet
 
 
 @pytest.fixture
-def released(monkeypatch, at_once):
+def fast_release(monkeypatch, at_once):
     """Two answers of PodResources that do not name an id are enough, however close."""
     monkeypatch.setattr(held_ids, "SURE_SECONDS", 0.0)
 
@@ -100,7 +100,7 @@ async def test_reload_takes_out_what_nobody_holds(rig):  # 46
         await rig.allocatable(FOO, 1)
 
 
-async def test_reload_keeps_what_a_pod_holds_until_it_is_released(rig, released):  # 41, 46
+async def test_reload_keeps_what_a_pod_holds_until_it_is_released(rig, fast_release):  # 41, 46
     rig.plug("foo0", "foo1", "bar0")
     rig.serve(FOO, BAR)
     rig.new_kubelet(limits=Limits(watcher_poll=0.01, pod_resources_rate=1e6))
@@ -138,7 +138,7 @@ async def test_a_retired_resource_can_come_back(rig):
         assert rig.registers(FOO) == 1
 
 
-async def test_gone_and_held_stays_listed(rig, released):  # 40, 41, 45
+async def test_gone_and_held_stays_listed(rig, fast_release):  # 40, 41, 45
     rig.plug("foo0", "foo1")
     rig.serve(FOO)
     rig.new_kubelet(limits=Limits(watcher_poll=0.01, pod_resources_rate=1e6))
@@ -175,7 +175,7 @@ async def test_held_ids_survive_a_restart_without_their_hardware(rig, reachable)
         await rig.allocatable(FOO, 2)
 
 
-async def test_pod_resources_is_found_again(rig, released):  # 95, 96
+async def test_pod_resources_is_found_again(rig, fast_release):  # 95, 96
     """Its socket is made anew by each kubelet, and its limit of calls is met."""
     rig.plug("foo0")
     rig.serve(FOO)

@@ -11,7 +11,7 @@ read what; echo "$what $CUDA_MPS_PIPE_DIRECTORY" >> {top}/asked
 """
 
 
-def served(rig, program):
+def make_entry(rig, program):
     options = f'options = {{ mps_control = "{program}", mps_pipe = "/run/mps" }}\nhealth.mps.every = "100ms"'
     text = f'name = "{SHARED}"\nclass = "nvidia-gpu"\nuses = ["nvidia-mps"]\n{options}'
     rig.serve(nvidia(rig, text))
@@ -19,7 +19,7 @@ def served(rig, program):
     rig.tree.file("/run/nvidia/mps/shm/x", "")
 
 
-def asked(rig):
+def read_queries(rig):
     path = rig.top / "asked"
     return set(path.read_text().splitlines()) if path.exists() else set()
 
@@ -29,10 +29,10 @@ async def test_a_daemon_that_does_not_answer_makes_its_gpus_ill(rig):
     program.write_text(CONTROL.format(top=rig.top))
     program.chmod(0o755)
     (rig.top / "daemon").touch()
-    served(rig, program)
+    make_entry(rig, program)
     await rig.kubelet.start()
     async with rig.agent() as agent:
-        await rig.until(lambda: asked(rig) == {"get_default_active_thread_percentage /run/mps"})
+        await rig.until(lambda: read_queries(rig) == {"get_default_active_thread_percentage /run/mps"})
         await rig.allocatable(SHARED, 2)
         (rig.top / "daemon").unlink()  # its directory is there still
         await rig.until(lambda: rig.kubelet.unhealthy(SHARED) == GPUS)
@@ -43,7 +43,7 @@ async def test_a_daemon_that_does_not_answer_makes_its_gpus_ill(rig):
 
 
 async def test_nobody_asks_where_its_program_is_not(rig):
-    served(rig, rig.top / "none")
+    make_entry(rig, rig.top / "none")
     await rig.kubelet.start()
     async with rig.agent():
         await rig.allocatable(SHARED, 2)

@@ -21,13 +21,13 @@ def card(rig, address, label, revision="0x00"):
 
 
 @pytest.fixture
-def released(monkeypatch):
+def fast_release(monkeypatch):
     """A pod that ended is known to have ended at once."""
     monkeypatch.setattr(devices_in_use, "POLL_SECONDS", 0.02)
     monkeypatch.setattr(held_ids, "SURE_SECONDS", 0.0)
 
 
-async def test_a_name_appears_with_its_device_and_moves_with_it(rig, released):
+async def test_a_name_appears_with_its_device_and_moves_with_it(rig, fast_release):
     rig.serve(CARDS)
     rig.new_kubelet(limits=Limits(watcher_poll=0.01, pod_resources_rate=1e6))
     await rig.kubelet.start()

@@ -12,7 +12,7 @@ from contextlib import suppress
 
 import pytest
 
-from tests.agent.process import running
+from tests.agent.process import run_agent
 from tests.agent.rig import BAR, FOO, entry
 from tests.cli.conftest import device_agent
 
@@ -27,7 +27,7 @@ async def node(rig):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_stop_ends_streams_and_sockets(node, number):  # 47, 78
     await node.kubelet.start()
-    async with running(node) as process:
+    async with run_agent(node) as process:
         await node.streaming(FOO, BAR)
         process.send(number)
         assert await process.ended_soon() == 0
@@ -43,7 +43,7 @@ async def test_stop_with_a_slow_reader(node):  # 50, 78
     node.plug("big0")
     node.serve(FOO, entry("example.com/big", "replicas = 4000"))
     await node.kubelet.start()
-    async with running(node) as process:
+    async with run_agent(node) as process:
         await node.streaming(FOO, "example.com/big")
         node.kubelet.stop_reading("example.com/big")
         node.unplug("big0")
@@ -59,7 +59,7 @@ async def test_stop_while_the_disk_does_not_answer(node):
     await node.kubelet.start()
     node.state.mkdir(exist_ok=True)
     os.mkfifo(node.state / "state.json.new")
-    async with running(node, "--state", str(node.state)) as process:
+    async with run_agent(node, "--state", str(node.state)) as process:
         await node.streaming(FOO, BAR)
         process.send(signal.SIGTERM)
         assert await process.ended(20.0) == 0
@@ -70,7 +70,7 @@ async def test_stop_while_the_disk_does_not_answer(node):
 async def test_without_files_to_open_it_goes_on_and_says_so(node):
     """What it cannot read is unknown for as long, who knocks is not let in, and nothing of it lasts."""
     await node.kubelet.start()
-    async with running(node) as process:
+    async with run_agent(node) as process:
         await node.streaming(FOO, BAR)
         pid = process.child.pid
         _, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
@@ -101,7 +101,7 @@ async def test_without_files_to_open_it_goes_on_and_says_so(node):
 async def test_no_register_after_stop(node):  # 78
     """The kubelet is restarted while the agent stops; it gets no Register from one that is going."""
     await node.kubelet.start()
-    async with running(node) as process:
+    async with run_agent(node) as process:
         await node.streaming(FOO, BAR)
         process.send(signal.SIGTERM)
         await node.until(lambda: process.said("STOPPING"))
@@ -113,7 +113,7 @@ async def test_no_register_after_stop(node):  # 78
 async def test_stop_while_register_hangs(node):
     node.kubelet.faults.dial_late(1000, times=2)
     await node.kubelet.start()
-    async with running(node) as process:
+    async with run_agent(node) as process:
         await node.until(lambda: node.registers() == 2)
         process.send(signal.SIGTERM)
         assert await process.ended_soon() == 0
@@ -122,7 +122,7 @@ async def test_stop_while_register_hangs(node):
 
 async def test_stop_at_once(node):
     """As soon as signals are heard at all: before anything is listed."""
-    async with running(node) as process:
+    async with run_agent(node) as process:
         await node.until(lambda: process.notices)
         process.send(signal.SIGTERM)
         assert await process.ended_soon() == 0
@@ -133,13 +133,13 @@ async def test_killed_five_times_leaves_one_socket_each(node):  # 21, 79
     await node.kubelet.start()
     node.bystander()
     for _ in range(5):
-        async with running(node) as process:
+        async with run_agent(node) as process:
             await node.streaming(FOO, BAR)
             process.send(signal.SIGKILL)
             await process.ended()
             await node.until(lambda: node.kubelet.streams(FOO) == node.kubelet.streams(BAR) == 0)
         assert len(node.sockets()) == 2
-    async with running(node):
+    async with run_agent(node):
         await node.streaming(FOO, BAR)
         assert len(node.sockets()) == 2
         assert (node.dp / "foreign.sock").exists()
@@ -149,7 +149,7 @@ async def test_killed_five_times_leaves_one_socket_each(node):  # 21, 79
 async def test_what_systemd_is_told(node):  # 83
     node.settings(kubelet="")
     await node.kubelet.start()
-    async with running(node, env={"WATCHDOG_USEC": "200000"}) as process:
+    async with run_agent(node, env={"WATCHDOG_USEC": "200000"}) as process:
         await node.until(lambda: process.said("READY"))
         await node.streaming(FOO, BAR)
         await node.until(lambda: any("2 resources streaming" in text for text in process.said("STATUS")))
@@ -169,14 +169,14 @@ async def test_what_systemd_is_told(node):  # 83
 async def test_ready_comes_after_the_first_lists(node):  # 83
     """A kubelet that runs has everything when READY is said, or Register is under way."""
     await node.kubelet.start()
-    async with running(node) as process:
+    async with run_agent(node) as process:
         await node.until(lambda: process.said("READY"))
         await node.streaming(FOO, BAR)
         assert all(seen.healthy for seen in node.kubelet.lists)  # never an empty list first (squat#33)
 
 
 async def test_ready_without_a_kubelet(node):  # 83
-    async with running(node) as process:
+    async with run_agent(node) as process:
         await node.until(lambda: process.said("READY"))
         assert any("is not there" in text for text in process.said("STATUS"))
         await node.kubelet.start()
@@ -185,7 +185,7 @@ async def test_ready_without_a_kubelet(node):  # 83
 
 async def test_second_process_refuses(node):  # 86
     await node.kubelet.start()
-    async with running(node):
+    async with run_agent(node):
         await node.streaming(FOO, BAR)
         before = node.sockets()
         code, log = await once(node)
@@ -197,7 +197,7 @@ async def test_second_process_refuses(node):  # 86
 
 async def once(node, *more):
     """A run that ends by itself: exit code and log."""
-    async with running(node, *more) as process:
+    async with run_agent(node, *more) as process:
         code = await process.ended()
     return code, process.log
 
@@ -214,7 +214,7 @@ async def test_agent_toml_of_no_use_is_78(node, text):
 async def test_state_directory_that_cannot_be_written(node):
     node.state.write_text("a file")
     await node.kubelet.start()
-    async with running(node) as process:
+    async with run_agent(node) as process:
         await node.streaming(FOO, BAR)
         options = await node.kubelet.allocate("pod", "c", {FOO: 1})
         assert options.devices
@@ -230,7 +230,7 @@ async def test_one_broken_file_keeps_no_other_from_being_served(node):  # squat/
     node.serve("[[resource", file="30.toml")
     node.serve(BAR, file="40.toml")
     await node.kubelet.start()
-    async with running(node) as process:
+    async with run_agent(node) as process:
         await node.streaming(FOO, BAR)
         assert {event.resource for event in node.kubelet.events.select("register")} == {FOO, BAR}
         await node.until(lambda: process.said("READY"))
@@ -242,7 +242,7 @@ async def test_one_broken_file_keeps_no_other_from_being_served(node):  # squat/
 
 async def test_reload_with_errors_keeps_the_old_set(node):
     await node.kubelet.start()
-    async with running(node) as process:
+    async with run_agent(node) as process:
         await node.streaming(FOO, BAR)
         await node.until(lambda: process.said("READY"))
         node.serve(entry(FOO, "replicas = 0"))
@@ -258,7 +258,7 @@ async def test_reload_with_errors_keeps_the_old_set(node):
 
 
 async def test_many_reloads_at_once_and_one_before_everything(node):
-    async with running(node) as process:
+    async with run_agent(node) as process:
         await node.until(lambda: process.notices)
         for _ in range(20):
             process.send(signal.SIGHUP)
@@ -275,10 +275,10 @@ async def test_many_reloads_at_once_and_one_before_everything(node):
 async def test_reload_asked_for_at_any_moment_of_the_start(node):
     """It does not kill, and systemd is told of it only after READY."""
     await node.kubelet.start()
-    async with running(node) as process:
+    async with run_agent(node) as process:
         asked = 0
         while not (process.said("READY") and asked):  # a busy host may have passed over the start
-            if caught(process):  # what is before that, when Python itself begins, no program can help
+            if catches_sighup(process):  # what is before that, when Python itself begins, no program can help
                 process.send(signal.SIGHUP)
                 asked += 1
             await asyncio.sleep(0.01)
@@ -290,7 +290,7 @@ async def test_reload_asked_for_at_any_moment_of_the_start(node):
         assert await process.ended() == 0
 
 
-def caught(process):
+def catches_sighup(process):
     """Whether SIGHUP no longer kills it."""
     with open(f"/proc/{process.child.pid}/status", encoding="ascii") as status:
         fields = dict(line.split(":", 1) for line in status)
@@ -299,7 +299,7 @@ def caught(process):
 
 async def test_reload_says_the_warnings_too(node):
     await node.kubelet.start()
-    async with running(node) as process:
+    async with run_agent(node) as process:
         await node.until(lambda: process.said("READY"))
         node.serve(FOO, entry("example.com/tty", nodes="/dev/ttyUSB*"))
         process.send(signal.SIGHUP)
@@ -311,7 +311,7 @@ async def test_reload_says_the_warnings_too(node):
 
 async def test_configuration_directory_missing(node):
     shutil.rmtree(node.etc)
-    async with running(node, "--state", str(node.state)) as process:
+    async with run_agent(node, "--state", str(node.state)) as process:
         await node.until(lambda: process.said("READY"))
         process.send(signal.SIGTERM)
         assert await process.ended_soon() == 0
@@ -320,7 +320,7 @@ async def test_configuration_directory_missing(node):
 
 async def test_a_vanished_directory_of_resources_takes_nothing_from_anybody(node):
     await node.kubelet.start()
-    async with running(node) as process:
+    async with run_agent(node) as process:
         await node.streaming(FOO, BAR)
         shutil.rmtree(node.etc / "resources.d")
         process.send(signal.SIGHUP)
@@ -335,7 +335,7 @@ async def test_a_fifo_among_the_state_holds_up_nothing(node, name):
     node.state.mkdir(exist_ok=True)
     os.mkfifo(node.state / name)
     await node.kubelet.start()
-    async with running(node) as process:
+    async with run_agent(node) as process:
         await node.streaming(FOO, BAR)
         process.send(signal.SIGTERM)
         assert await process.ended() == 0
@@ -344,7 +344,7 @@ async def test_a_fifo_among_the_state_holds_up_nothing(node, name):
 async def test_state_survives_the_process(node):  # 44
     """An agent that was killed comes back with the ids that pods hold, whatever has become of the hardware."""
     await node.kubelet.start()
-    async with running(node) as process:
+    async with run_agent(node) as process:
         await node.streaming(FOO, BAR)
         await node.kubelet.allocate("pod", "c", {FOO: 1})
         file = node.state / "state.json"
@@ -353,7 +353,7 @@ async def test_state_survives_the_process(node):  # 44
         await process.ended()
     node.unplug("foo0")
     seen = len(node.kubelet.lists)
-    async with running(node):
+    async with run_agent(node):
         await node.until(lambda: any(one.resource == FOO for one in node.kubelet.lists[seen:]))
         first = next(one for one in node.kubelet.lists[seen:] if one.resource == FOO)
         assert (first.ids, first.healthy) == ({"foo0"}, frozenset())
@@ -370,7 +370,7 @@ async def test_a_recording_is_served_as_the_machine_was(node):
     done = await asyncio.to_thread(device_agent, "record", file, *where)
     assert done.returncode == 0, done.stderr
     await node.kubelet.start()
-    async with running(node, root=file) as process:
+    async with run_agent(node, root=file) as process:
         await node.streaming(FOO, BAR)
         assert node.kubelet.healthy(FOO) == {"foo0", "foo1"}
         node.unplug("foo0")

@@ -37,7 +37,7 @@ def say(rig, what, address=ONE, end="ill"):
     (rig.top / "new").rename(rig.top / f"{address}.{end}")  # whole at once: a program may be looking just now
 
 
-def asked(rig):
+def read_queries(rig):
     path = rig.top / "asked"
     return path.read_text().split() if path.exists() else []
 
@@ -51,7 +51,7 @@ async def test_a_program_says_that_a_device_is_ill_and_well_again(node):
         assert reasons(agent) == {ONE: "state: self-test: exit code 3: no clock", TWO: ""}
         os.unlink(node.top / f"{ONE}.ill")
         await ill(node)
-    assert set(asked(node)) == {ONE, TWO}
+    assert set(read_queries(node)) == {ONE, TWO}
 
 
 async def test_nothing_is_offered_before_it_has_answered(node):
@@ -60,23 +60,23 @@ async def test_nothing_is_offered_before_it_has_answered(node):
     async with node.agent() as agent:
         await node.until(lambda: reasons(agent) == {ONE: "state: self-test: exit code 3: never", TWO: ""})
         await ill(node, ONE)
-    assert sorted(asked(node)) == sorted(CARDS)
+    assert sorted(read_queries(node)) == sorted(CARDS)
 
 
 async def test_several_looks_are_several_answers(node):
     node.serve(run(node, 'trip = "3 looks"\nrecover = "3 looks"'))
     async with node.agent() as agent:
         await node.allocatable(NPU, 2)
-        before = asked(node).count(ONE)
+        before = read_queries(node).count(ONE)
         say(node, "no")
         await ill(node, ONE)
-        assert asked(node).count(ONE) >= before + 3
+        assert read_queries(node).count(ONE) >= before + 3
         agent.tracker.request_look()
         await agent.tracker.wait_for_look()
         os.unlink(node.top / f"{ONE}.ill")
-        before = asked(node).count(ONE)
+        before = read_queries(node).count(ONE)
         await ill(node)
-        assert asked(node).count(ONE) >= before + 3
+        assert read_queries(node).count(ONE) >= before + 3
 
 
 @pytest.mark.parametrize(("policy", "ids"), [("unhealthy", {ONE}), ("healthy", set()), ("keep", set())])
@@ -85,8 +85,8 @@ async def test_a_program_that_hangs_is_killed_and_says_nothing(node, policy, ids
     async with node.agent() as agent:
         await node.allocatable(NPU, 2)
         say(node, "", end="hang")
-        hung = asked(node).count(ONE)
-        await node.until(lambda: asked(node).count(ONE) > hung + 2)
+        hung = read_queries(node).count(ONE)
+        await node.until(lambda: read_queries(node).count(ONE) > hung + 2)
         if ids:
             await ill(node, *ids)
             assert reasons(agent)[ONE] == "state: self-test: no end within 0.5 s"
@@ -114,10 +114,10 @@ async def test_a_clock_that_is_set_turns_nothing_sooner_or_later(node, monkeypat
         await node.allocatable(NPU, 2)
         clock = time.time
         monkeypatch.setattr(time, "time", lambda: clock() + jump)
-        before = asked(node).count(ONE)
+        before = read_queries(node).count(ONE)
         say(node, "no")
         await ill(node, ONE)
-        assert asked(node).count(ONE) >= before + 3
+        assert read_queries(node).count(ONE) >= before + 3
         monkeypatch.undo()
         os.unlink(node.top / f"{ONE}.ill")
         await ill(node)
@@ -138,8 +138,8 @@ async def test_what_is_well_costs_no_look(node):
         await node.allocatable(NPU, 2)
         await agent.tracker.wait_for_look()
         looks = agent.counters.look_times.build_distribution().counts
-        asks = len(asked(node))
-        await node.until(lambda: len(asked(node)) > asks + 6)
+        asks = len(read_queries(node))
+        await node.until(lambda: len(read_queries(node)) > asks + 6)
         assert agent.counters.look_times.build_distribution().counts == looks
 
 
@@ -149,25 +149,25 @@ async def test_a_reload_asks_what_is_new_and_no_more_what_is_gone(node):
         await node.allocatable(NPU, 2)
         node.serve(run(node, argument="{vendor}"))
         await node.reload(agent)
-        await node.until(lambda: "15b3" in asked(node))
+        await node.until(lambda: "15b3" in read_queries(node))
         await node.allocatable(NPU, 2)
         agent.tracker.request_look()
         await agent.tracker.wait_for_look()
-        known = len(asked(node))
-        await node.until(lambda: len(asked(node)) > known + 4)
-        assert set(asked(node)[known + 2 :]) == {"15b3"}
+        known = len(read_queries(node))
+        await node.until(lambda: len(read_queries(node)) > known + 4)
+        assert set(read_queries(node)[known + 2 :]) == {"15b3"}
 
 
 async def test_devices_that_ask_the_same_share_the_answer(node):
     node.serve(run(node, argument="all", every="1h"))
     async with node.agent():
         await node.allocatable(NPU, 2)
-    assert asked(node) == ["all"]
+    assert read_queries(node) == ["all"]
 
 
 async def test_the_agent_ends_though_a_program_does_not(node):
     say(node, "", end="hang")
     node.serve(run(node, 'timeout = "1h"'))
     async with node.agent():
-        await node.until(lambda: ONE in asked(node))
+        await node.until(lambda: ONE in read_queries(node))
         await asyncio.sleep(0)

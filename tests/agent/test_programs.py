@@ -27,7 +27,7 @@ def argv(script, *more):
     return json.dumps(["/bin/sh", "-c", script, *more])
 
 
-def prepared(script, more="", gate='gate.on = { "/proc/acme" = "on" }'):
+def make_prepare_entry(script, more="", gate='gate.on = { "/proc/acme" = "on" }'):
     return entry(FOO, f"prepare.load = {{ run = {argv(script)}{more} }}\n{gate}")
 
 
@@ -44,7 +44,7 @@ def waits(agent):
 async def test_it_is_run_before_the_gate_and_opens_it(rig):
     rig.plug("foo0")
     rig.tree.file("/proc/acme", "off")
-    rig.serve(prepared(f"echo on > {rig.tree.at('/proc/acme')}", ABSENT))
+    rig.serve(make_prepare_entry(f"echo on > {rig.tree.at('/proc/acme')}", ABSENT))
     await rig.kubelet.start()
     async with rig.agent() as agent:
         await rig.allocatable(FOO, 1)
@@ -54,7 +54,10 @@ async def test_it_is_run_before_the_gate_and_opens_it(rig):
 async def test_one_that_hangs_holds_up_nobody_else_and_ends_with_the_agent(rig, tmp_path):
     rig.plug("foo0", "bar0")
     rig.serve(
-        prepared(f"echo $$ > {tmp_path}/new; mv {tmp_path}/new {tmp_path}/pid; sleep 1000", ', timeout = "10m"'), BAR
+        make_prepare_entry(
+            f"echo $$ > {tmp_path}/new; mv {tmp_path}/new {tmp_path}/pid; sleep 1000", ', timeout = "10m"'
+        ),
+        BAR,
     )
     await rig.kubelet.start()
     async with rig.agent() as agent:
@@ -71,7 +74,7 @@ async def test_what_fails_is_said_and_run_again_and_not_at_each_look(rig, tmp_pa
     monkeypatch.setattr(prepare_runner, "FIRST_SECONDS", 1000.0)
     monkeypatch.setattr(prepare_runner, "LAST_SECONDS", 1000.0)
     rig.plug("foo0")
-    rig.serve(prepared(f"echo x >> {tmp_path}/runs; echo no such module; exit 1", ABSENT))
+    rig.serve(make_prepare_entry(f"echo x >> {tmp_path}/runs; echo no such module; exit 1", ABSENT))
     await rig.kubelet.start()
     async with rig.agent() as agent:
         said = "waits for prepare.load: /bin/sh ended with 1: no such module"
@@ -87,7 +90,7 @@ async def test_what_fails_is_said_and_run_again_and_not_at_each_look(rig, tmp_pa
 async def test_it_is_tried_again(rig, tmp_path, at_once):
     rig.plug("foo0")
     script = f"echo x >> {tmp_path}/runs; test $(wc -l < {tmp_path}/runs) -ge 3"
-    rig.serve(prepared(script, gate=""))
+    rig.serve(make_prepare_entry(script, gate=""))
     await rig.kubelet.start()
     async with rig.agent() as agent:
         await rig.allocatable(FOO, 1)
@@ -103,7 +106,7 @@ async def test_a_clause_that_holds_again_has_it_run_again(rig, tmp_path, at_once
     os.mkfifo(go)
     rig.plug("foo0")
     rig.tree.file("/proc/acme", "on")
-    rig.serve(prepared(f"echo x >> {tmp_path}/runs; read go < {go}; echo on > {acme}", ABSENT))
+    rig.serve(make_prepare_entry(f"echo x >> {tmp_path}/runs; read go < {go}; echo on > {acme}", ABSENT))
     await rig.kubelet.start()
     gate = os.open(go, os.O_RDWR)
     async with rig.agent() as agent:
@@ -130,7 +133,7 @@ async def test_only_what_a_look_has_not_found_to_be_of_use_is_run_again(rig, tmp
     monkeypatch.setattr(look_thread, "run_look", slow)
     rig.plug("foo0")
     rig.tree.file("/proc/acme", "off")
-    rig.serve(prepared(f"echo x >> {tmp_path}/runs; echo on > {rig.tree.at('/proc/acme')}", ABSENT))
+    rig.serve(make_prepare_entry(f"echo x >> {tmp_path}/runs; echo on > {rig.tree.at('/proc/acme')}", ABSENT))
     await rig.kubelet.start()
     async with rig.agent():
         await rig.allocatable(FOO, 1)
@@ -142,7 +145,7 @@ async def test_one_that_is_of_use_at_last_is_seen_to_be(rig, tmp_path, at_once):
     acme, runs = rig.tree.at("/proc/acme"), tmp_path / "runs"
     rig.plug("foo0")
     rig.tree.file("/proc/acme", "off")
-    rig.serve(prepared(f"echo x >> {runs}; test $(wc -l < {runs}) -lt 3 || echo on > {acme}", ABSENT))
+    rig.serve(make_prepare_entry(f"echo x >> {runs}; test $(wc -l < {runs}) -lt 3 || echo on > {acme}", ABSENT))
     await rig.kubelet.start()
     async with rig.agent():
         await rig.allocatable(FOO, 1)
@@ -177,14 +180,14 @@ async def test_two_entries_that_want_the_same_have_it_run_once(rig, tmp_path):
 
 async def test_a_reload_runs_what_is_new_and_not_what_stayed(rig, tmp_path):
     rig.plug("foo0")
-    rig.serve(prepared(f"echo x >> {tmp_path}/runs", gate=""))
+    rig.serve(make_prepare_entry(f"echo x >> {tmp_path}/runs", gate=""))
     await rig.kubelet.start()
     async with rig.agent() as agent:
         await rig.allocatable(FOO, 1)
-        rig.serve(BAR, prepared(f"echo x >> {tmp_path}/runs", gate=""))
+        rig.serve(BAR, make_prepare_entry(f"echo x >> {tmp_path}/runs", gate=""))
         await rig.reload(agent)
         assert (tmp_path / "runs").read_text() == "x\n"
-        rig.serve(prepared(f"echo y >> {tmp_path}/runs", gate=""))
+        rig.serve(make_prepare_entry(f"echo y >> {tmp_path}/runs", gate=""))
         await rig.reload(agent)
         await until(lambda: (tmp_path / "runs").read_text() == "x\ny\n")
         await rig.allocatable(FOO, 1)
@@ -194,7 +197,7 @@ async def test_systemd_gives_a_start_more_time_while_one_runs(rig, monkeypatch):
     told = []
     monkeypatch.setattr(prepare_runner.systemd, "notify", lambda **fields: told.append(fields))
     rig.plug("foo0")
-    rig.serve(prepared("true", ', timeout = "40s"', gate=""))
+    rig.serve(make_prepare_entry("true", ', timeout = "40s"', gate=""))
     await rig.kubelet.start()
     async with rig.agent():
         await rig.allocatable(FOO, 1)
@@ -204,7 +207,7 @@ async def test_systemd_gives_a_start_more_time_while_one_runs(rig, monkeypatch):
 # ------------------------------------------------------------------- prestart
 
 
-def started(script, more="", count="", **how):
+def make_prestart_entry(script, more="", count="", **how):
     return entry(FOO, f"prestart.reset = {{ run = {argv(script, 'sh', '{id}')}{more} }}\n{count}", **how)
 
 
@@ -216,7 +219,7 @@ async def node(rig, *entries):
 
 
 async def test_it_is_run_of_each_device_at_each_start(rig, tmp_path):
-    await node(rig, started(f'echo "$1" >> {tmp_path}/runs'), BAR)
+    await node(rig, make_prestart_entry(f'echo "$1" >> {tmp_path}/runs'), BAR)
     async with rig.agent():
         await rig.streaming(FOO, BAR)
         await rig.kubelet.allocate("pod", "c", {FOO: 2, BAR: 1})
@@ -231,7 +234,7 @@ async def test_it_is_run_of_each_device_at_each_start(rig, tmp_path):
 
 async def test_its_environment_tells_of_the_device(rig, tmp_path):
     more = "prestart.second.run = " + argv(f"env | grep ^DEVICE_AGENT | sort > {tmp_path}/env")
-    await node(rig, started("true", "", more + "\nreplicas = 4"))
+    await node(rig, make_prestart_entry("true", "", more + "\nreplicas = 4"))
     async with rig.agent():
         await rig.streaming(FOO)
         await rig.kubelet.allocate("pod", "c", {FOO: 1})
@@ -258,7 +261,7 @@ async def test_its_environment_tells_of_the_device(rig, tmp_path):
     ],
 )
 async def test_what_fails_keeps_the_container_from_starting(rig, script, more, said):
-    await node(rig, started(script, more))
+    await node(rig, make_prestart_entry(script, more))
     async with rig.agent():
         await rig.streaming(FOO)
         await rig.kubelet.allocate("pod", "c", {FOO: 1})
@@ -269,7 +272,9 @@ async def test_what_fails_keeps_the_container_from_starting(rig, script, more, s
 
 
 async def test_a_clause_says_whether(rig, tmp_path):
-    await node(rig, started(f'echo "$1" >> {tmp_path}/runs', ", when = { asked = 1, './x' = { exists = false } }"))
+    await node(
+        rig, make_prestart_entry(f'echo "$1" >> {tmp_path}/runs', ", when = { asked = 1, './x' = { exists = false } }")
+    )
     async with rig.agent():
         await rig.streaming(FOO)
         await rig.kubelet.allocate("two", "c", {FOO: 2})
@@ -281,7 +286,7 @@ async def test_a_clause_says_whether(rig, tmp_path):
 
 
 async def test_a_device_that_is_gone_is_not_started_with(rig, tmp_path):
-    await node(rig, started(f'echo "$1" >> {tmp_path}/runs'))
+    await node(rig, make_prestart_entry(f'echo "$1" >> {tmp_path}/runs'))
     async with rig.agent():
         await rig.streaming(FOO)
         await rig.kubelet.allocate("pod", "c", {FOO: 2})
@@ -312,7 +317,7 @@ async def test_of_a_device_that_is_in_the_pod_nothing_is_run(rig, tmp_path):
 async def test_an_unhealthy_one_may_be_what_it_heals(rig, tmp_path):
     health = "health.state.holds = { '/proc/acme' = 'on' }"
     rig.tree.file("/proc/acme", "on")
-    await node(rig, started(f"echo on > {rig.tree.at('/proc/acme')}", "", health))
+    await node(rig, make_prestart_entry(f"echo on > {rig.tree.at('/proc/acme')}", "", health))
     async with rig.agent() as agent:
         await rig.streaming(FOO)
         await rig.kubelet.allocate("pod", "c", {FOO: 1})
@@ -329,7 +334,7 @@ async def test_a_reload_that_brings_or_takes_it_registers_anew(rig, tmp_path):
     async with rig.agent() as agent:
         await rig.streaming(FOO)
         await rig.kubelet.allocate("pod", "c", {FOO: 1})
-        rig.serve(started(f"echo x >> {tmp_path}/runs"))
+        rig.serve(make_prestart_entry(f"echo x >> {tmp_path}/runs"))
         await rig.reload(agent)
         await rig.until(lambda: rig.registers(FOO) == 2 and rig.kubelet.streams(FOO) == 1)
         await rig.kubelet.start_container("pod", "c")
@@ -342,7 +347,10 @@ async def test_a_reload_that_brings_or_takes_it_registers_anew(rig, tmp_path):
 
 
 async def test_the_lab_runs_none(rig, tmp_path):
-    await node(rig, started(f"echo x >> {tmp_path}/runs", "", f"prepare.a.run = {argv(f'echo x >> {tmp_path}/runs')}"))
+    await node(
+        rig,
+        make_prestart_entry(f"echo x >> {tmp_path}/runs", "", f"prepare.a.run = {argv(f'echo x >> {tmp_path}/runs')}"),
+    )
     async with rig.agent(runs_programs=False):
         await rig.allocatable(FOO, 2)
         await rig.kubelet.allocate("pod", "c", {FOO: 1})

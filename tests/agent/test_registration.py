@@ -27,7 +27,7 @@ from tests.agent.conftest import files
 from tests.agent.rig import BAR, FOO, REAL, SHORT, phases, reason
 
 
-async def settled(baseline, first):
+async def wait_for_baseline(baseline, first):
     """There are as many tasks, and as many files, as there were at first, give or take what comes and goes."""
     for _ in range(3000):
         tasks, opened = baseline()
@@ -615,7 +615,7 @@ async def test_restarts_without_end_leave_nothing(rig, baseline, release, times)
         assert len(rig.sockets()) == 2
         assert all(len(seen.duplicates) == 0 for seen in rig.kubelet.lists)
         assert rig.kubelet.lists.repeated() == 0
-        await settled(baseline, first)
+        await wait_for_baseline(baseline, first)
     assert rig.kubelet.crashed is None
 
 

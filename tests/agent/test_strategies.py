@@ -49,7 +49,7 @@ async def node(rig):
     return rig
 
 
-async def granted(node, more):
+async def allocate_one(node, more):
     node.serve(f'[[resource]]\nclass = "nvidia-gpu"\nhealth.xid = false\n{more}')
     async with node.agent(runs_programs=False):
         await node.allocatable(GPU, 2)
@@ -64,7 +64,7 @@ async def test_each_way_and_several_together(node, ways):
         golden |= {
             part: {**golden[part], **what} if isinstance(what, dict) else what for part, what in WAYS[way].items()
         }
-    assert await granted(node, f"options.strategy = {json.dumps(ways)}") == golden
+    assert await allocate_one(node, f"options.strategy = {json.dumps(ways)}") == golden
 
 
 CHANNEL = "/dev/nvidia-caps-imex-channels/channel0"
@@ -84,7 +84,7 @@ async def test_an_imex_channel_comes_in_the_way_that_the_gpu_does(node, way):
     channel = {"name": "0", "containerEdits": {"env": ["A=1"]}}
     kind = {"cdiVersion": "0.5.0", "kind": "nvidia.com/imex-channel", "devices": [channel]}
     node.tree.file("/etc/cdi/imex.json", json.dumps(kind))
-    with_channel = await granted(node, f'options = {{ strategy = ["{way}"], imex = "required" }}')
+    with_channel = await allocate_one(node, f'options = {{ strategy = ["{way}"], imex = "required" }}')
     golden = dict(NOTHING)
     for said in (WAYS[way], IMEX[way]):
         for part, what in said.items():
@@ -94,7 +94,7 @@ async def test_an_imex_channel_comes_in_the_way_that_the_gpu_does(node, way):
 
 @pytest.mark.parametrize("way", IMEX)
 async def test_an_optional_imex_channel_that_is_not_there_is_not_asked_for(node, way):
-    got = await granted(node, f'options = {{ strategy = ["{way}"], imex = "optional" }}')
+    got = await allocate_one(node, f'options = {{ strategy = ["{way}"], imex = "optional" }}')
     assert got == NOTHING | WAYS[way]
 
 
@@ -118,7 +118,7 @@ async def test_by_index(node, way):
         said = INFORMATION.format(uuid=gpu["uuid"], minor=minor)
         node.tree.file(f"/proc/driver/nvidia/gpus/{gpu['address']}/information", said)
     more = f'options.strategy = ["{way}"]\noptions.device_id = "index"'
-    assert await granted(node, more) == NOTHING | BY_INDEX[way]
+    assert await allocate_one(node, more) == NOTHING | BY_INDEX[way]
 
 
 async def test_one_that_the_driver_leaves_out_makes_the_count_uncertain(node):
@@ -146,7 +146,7 @@ async def test_what_passes_by_the_processor(node):
     nodes = ["/dev/gdrdrv", "/dev/nvidia-fs0", "/dev/nvidia-fs1"]
     for number, path in enumerate(nodes):
         node.tree.node(path, f"c 236:{number}")
-    got = await granted(node, 'options = { strategy = ["nodes"], direct = ["gdrcopy", "gds", "mofed"] }')
+    got = await allocate_one(node, 'options = { strategy = ["nodes"], direct = ["gdrcopy", "gds", "mofed"] }')
     assert got == NOTHING | {"devices": NODES | {path: (path, "rw") for path in nodes}, "envs": DIRECT}
 
 
@@ -155,7 +155,7 @@ async def test_what_passes_by_the_processor_as_cdi_has_it(node):
         spec = {"name": "all", "containerEdits": {"env": ["A=1"]}}
         said = {"cdiVersion": "0.5.0", "kind": f"nvidia.com/{kind}", "devices": [spec]}
         node.tree.file(f"/etc/cdi/{kind}.json", json.dumps(said))
-    got = await granted(node, 'options = { strategy = ["cdi"], direct = ["gds", "mofed"] }')
+    got = await allocate_one(node, 'options = { strategy = ["cdi"], direct = ["gds", "mofed"] }')
     assert set(got["cdi_devices"]) == {*NAMES, "nvidia.com/gds=all", "nvidia.com/mofed=all"}
     assert got["devices"] == {}
 
@@ -163,11 +163,11 @@ async def test_what_passes_by_the_processor_as_cdi_has_it(node):
 async def test_env_by_minor(node):
     """By the number of the node."""
     more = 'options.strategy = ["env"]\n[resource.give.also.runtime.env]\nNVIDIA_VISIBLE_DEVICES.value = "{minor}"'
-    assert await granted(node, more) == NOTHING | {"envs": {"NVIDIA_VISIBLE_DEVICES": "0,3"}}
+    assert await allocate_one(node, more) == NOTHING | {"envs": {"NVIDIA_VISIBLE_DEVICES": "0,3"}}
 
 
 async def test_by_a_spec_of_our_own(node):
-    got = await granted(node, 'give.via = "cdi"')
+    got = await allocate_one(node, 'give.via = "cdi"')
     kind = "device-agent.nvidia.com/gpu"
     assert got == NOTHING | {"cdi_devices": [f"{kind}={gpu['uuid']}" for gpu in (ONE, TWO)]}
     spec = json.loads(node.tree.at("/var/run/cdi/device-agent_nvidia.com_gpu.yaml").read_text().partition("\n")[2])

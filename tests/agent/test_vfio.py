@@ -7,7 +7,7 @@ import pytest
 from agent.core.grants.grant import GrantRefusedError
 from agent.core.inventory.dirty_set import DirtySet
 from device_agent_lab.simulated.errors import PodRefused
-from tests.agent.rig import unseen
+from tests.agent.rig import stop_watching
 
 NIC, DISK = "example.com/nic", "example.com/disk"
 ENTRIES = f"""\
@@ -58,7 +58,7 @@ def tell(node, name):
     node.running.tracker.request_look(DirtySet(frozenset({node.at[name]})))
 
 
-def why(node, resource):
+def list_reasons(node, resource):
     return {
         device.id: str(device.reason) for device in node.running.registry.get_list(resource).devices if device.reason
     }
@@ -74,7 +74,7 @@ async def test_what_a_container_gets(node):
 async def test_what_one_pod_has_of_a_group_no_other_gets_until_it_ends(node):
     await node.kubelet.allocate("vm1", "c", {DISK: 1})
     await node.until(lambda: node.kubelet.unhealthy(NIC) == {FIRST, SECOND})
-    assert why(node, NIC) == dict.fromkeys((FIRST, SECOND), f"a pod holds its IOMMU group, as {DISK} {SSD}")
+    assert list_reasons(node, NIC) == dict.fromkeys((FIRST, SECOND), f"a pod holds its IOMMU group, as {DISK} {SSD}")
     assert not node.kubelet.unhealthy(DISK)
     await node.kubelet.allocate("vm2", "c", {NIC: 1})
     with pytest.raises(PodRefused):
@@ -132,7 +132,7 @@ async def test_together_they_are_given_and_again_to_the_same_pod(node):
 )
 async def test_what_changed_just_before_a_grant_is_refused_by_name_and_told_first(node, change, text, then):
     tree = node.tree
-    unseen(node.running)  # nobody tells of it
+    stop_watching(node.running)  # nobody tells of it
     if change == "sibling":
         rebind(node, SSD, "nvme")
     elif change == "group":
@@ -147,14 +147,14 @@ async def test_what_changed_just_before_a_grant_is_refused_by_name_and_told_firs
         await node.running.allocation.allocate(NIC, [FIRST])
     assert refused.value.text.startswith(f"{NIC} {FIRST}: ")
     assert text in refused.value.text
-    assert why(node, NIC).get(FIRST) == then  # without a word: it can be had as it is now
+    assert list_reasons(node, NIC).get(FIRST) == then  # without a word: it can be had as it is now
 
 
 async def test_a_driver_of_the_host_in_the_group_makes_it_unhealthy_and_its_going_heals(node):
     rebind(node, SSD, "nvme")
     tell(node, SSD)
     await node.until(lambda: node.kubelet.unhealthy(NIC) == {FIRST, SECOND})
-    assert why(node, NIC)[FIRST] == f"vfio: IOMMU group 20 is not viable: {SSD} (nvme)"
+    assert list_reasons(node, NIC)[FIRST] == f"vfio: IOMMU group 20 is not viable: {SSD} (nvme)"
     rebind(node, SSD)
     tell(node, SSD)
     await node.until(lambda: not node.kubelet.unhealthy(NIC))
@@ -169,12 +169,12 @@ async def test_it_is_unhealthy_for_as_long_as_the_entry_says(rig):
         await agent.tracker.wait_for_look()
         rig.running, rig.at = agent, {SECOND: at[1]}
         text = f"vfio: {FIRST}: IOMMU group 20 is not viable: {SECOND} (snd_hda_intel)"
-        assert why(rig, NIC) == {FIRST: text}
+        assert list_reasons(rig, NIC) == {FIRST: text}
         rebind(rig, SECOND, "vfio-pci")
         tell(rig, SECOND)
         await agent.tracker.wait_for_look()
-        assert why(rig, NIC) == {FIRST: text}
+        assert list_reasons(rig, NIC) == {FIRST: text}
         (device,) = agent.registry.get_list(NIC).devices
         clearing = asyncio.create_task(agent.tracker.clear(NIC, device, "vfio"))
         assert await clearing == {"vfio"}
-        assert why(rig, NIC) == {}
+        assert list_reasons(rig, NIC) == {}

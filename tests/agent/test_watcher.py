@@ -16,40 +16,40 @@ WATCHER = 'registration = "watcher"'
 
 
 @pytest.fixture
-async def watched(rig):
+async def watcher_rig(rig):
     rig.settings(kubelet=WATCHER)
     rig.plug("foo0", "bar0")
     rig.serve(FOO)
     return rig
 
 
-async def test_one_way_only(watched, both_loops):  # 89, 90
-    await watched.kubelet.start()
-    async with watched.agent() as agent:
-        await watched.allocatable(FOO, 1)
-        await watched.until(lambda: phases(agent) == {FOO: Phase.STREAMING})
-        assert watched.registers() == 0
-        assert watched.sockets() == []
-        assert len(watched.sockets(watched.watched)) == 1
-        (info,) = watched.kubelet.events.select("plugin_info")
+async def test_one_way_only(watcher_rig, both_loops):  # 89, 90
+    await watcher_rig.kubelet.start()
+    async with watcher_rig.agent() as agent:
+        await watcher_rig.allocatable(FOO, 1)
+        await watcher_rig.until(lambda: phases(agent) == {FOO: Phase.STREAMING})
+        assert watcher_rig.registers() == 0
+        assert watcher_rig.sockets() == []
+        assert len(watcher_rig.sockets(watcher_rig.watched)) == 1
+        (info,) = watcher_rig.kubelet.events.select("plugin_info")
         assert (info.resource, info.detail["type"], info.detail["versions"]) == (FOO, "DevicePlugin", ["v1beta1"])
-        (registered,) = watched.kubelet.events.select("registered")
-        assert os.path.dirname(registered.detail["socket"]) == str(watched.watched)
-    assert watched.sockets(watched.watched) == []  # 94
-    await watched.until(lambda: watched.kubelet.events.count("plugin_gone"))
+        (registered,) = watcher_rig.kubelet.events.select("registered")
+        assert os.path.dirname(registered.detail["socket"]) == str(watcher_rig.watched)
+    assert watcher_rig.sockets(watcher_rig.watched) == []  # 94
+    await watcher_rig.until(lambda: watcher_rig.kubelet.events.count("plugin_gone"))
 
 
-async def test_both_ways_side_by_side(watched):  # 89
-    watched.settings()
-    watched.serve(entry(FOO, WATCHER), entry(BAR))
-    await watched.kubelet.start()
-    async with watched.agent():
-        await watched.streaming(FOO, BAR)
-        assert (watched.registers(FOO), watched.registers(BAR)) == (0, 1)
-        assert [event.resource for event in watched.kubelet.events.select("plugin_info")] == [FOO]
+async def test_both_ways_side_by_side(watcher_rig):  # 89
+    watcher_rig.settings()
+    watcher_rig.serve(entry(FOO, WATCHER), entry(BAR))
+    await watcher_rig.kubelet.start()
+    async with watcher_rig.agent():
+        await watcher_rig.streaming(FOO, BAR)
+        assert (watcher_rig.registers(FOO), watcher_rig.registers(BAR)) == (0, 1)
+        assert [event.resource for event in watcher_rig.kubelet.events.select("plugin_info")] == [FOO]
 
 
-async def test_socket_appears_by_rename_and_listens(watched, monkeypatch):  # 91
+async def test_socket_appears_by_rename_and_listens(watcher_rig, monkeypatch):  # 91
     seen = []
     rename = os.rename
 
@@ -58,36 +58,36 @@ async def test_socket_appears_by_rename_and_listens(watched, monkeypatch):  # 91
         rename(old, new, **how)
 
     monkeypatch.setattr(os, "rename", noted)
-    await watched.kubelet.start()
-    async with watched.agent():
-        await watched.allocatable(FOO, 1)
-        (name,) = watched.sockets(watched.watched)
+    await watcher_rig.kubelet.start()
+    async with watcher_rig.agent():
+        await watcher_rig.allocatable(FOO, 1)
+        (name,) = watcher_rig.sockets(watcher_rig.watched)
     assert (f".{name}", name) in seen
-    assert watched.kubelet.events.count("plugin_refused") == 0
+    assert watcher_rig.kubelet.events.count("plugin_refused") == 0
 
 
-async def test_kubelet_restart_needs_nothing_of_the_agent(watched):
-    await watched.kubelet.start()
-    async with watched.agent():
-        await watched.allocatable(FOO, 1)
-        before = watched.sockets(watched.watched)
+async def test_kubelet_restart_needs_nothing_of_the_agent(watcher_rig):
+    await watcher_rig.kubelet.start()
+    async with watcher_rig.agent():
+        await watcher_rig.allocatable(FOO, 1)
+        before = watcher_rig.sockets(watcher_rig.watched)
         for kind in ("term", "kill"):
-            await watched.kubelet.restart(kind=kind)
-            await watched.allocatable(FOO, 1)
-        assert watched.sockets(watched.watched) == before
+            await watcher_rig.kubelet.restart(kind=kind)
+            await watcher_rig.allocatable(FOO, 1)
+        assert watcher_rig.sockets(watcher_rig.watched) == before
 
 
-async def test_refused_twice_then_accepted(watched, at_once, caplog):  # 92
-    watched.new_kubelet(limits=replace(SHORT, watcher_backoff=60.0))  # it does not ask the same socket again
-    watched.kubelet.faults.refuse_watched("no room for it", times=2)
-    await watched.kubelet.start()
-    async with watched.agent():
-        await watched.allocatable(FOO, 1)
-        told = [event.detail["registered"] for event in watched.kubelet.events.select("plugin_notified")]
+async def test_refused_twice_then_accepted(watcher_rig, at_once, caplog):  # 92
+    watcher_rig.new_kubelet(limits=replace(SHORT, watcher_backoff=60.0))  # it does not ask the same socket again
+    watcher_rig.kubelet.faults.refuse_watched("no room for it", times=2)
+    await watcher_rig.kubelet.start()
+    async with watcher_rig.agent():
+        await watcher_rig.allocatable(FOO, 1)
+        told = [event.detail["registered"] for event in watcher_rig.kubelet.events.select("plugin_notified")]
         assert told == [False, False, True]
-        paths = [event.detail["path"] for event in watched.kubelet.events.select("plugin_info")]
+        paths = [event.detail["path"] for event in watcher_rig.kubelet.events.select("plugin_info")]
         assert len(set(paths)) == 3  # made anew each time
-        assert len(watched.sockets(watched.watched)) == 1
+        assert len(watcher_rig.sockets(watcher_rig.watched)) == 1
     assert sum("no room for it" in record.getMessage() for record in caplog.records) == 1
 
 
@@ -96,75 +96,75 @@ async def test_refused_waits_five_seconds_at_least():  # 92
     assert watching.STREAM_SECONDS == 30.0  # 93
 
 
-async def test_no_stream_makes_the_socket_anew(watched, at_once, monkeypatch):  # 93, #133725
+async def test_no_stream_makes_the_socket_anew(watcher_rig, at_once, monkeypatch):  # 93, #133725
     monkeypatch.setattr(watching, "STREAM_SECONDS", 0.05)
-    watched.watched.mkdir(parents=True)
-    async with watched.agent() as agent:
-        await watched.until(lambda: watched.sockets(watched.watched))
-        first = watched.sockets(watched.watched)
-        await watched.until(lambda: watched.sockets(watched.watched) not in ([], first))
-        await watched.until(lambda: "nobody came" in reason(agent, FOO) or phases(agent)[FOO] is Phase.REGISTERING)
+    watcher_rig.watched.mkdir(parents=True)
+    async with watcher_rig.agent() as agent:
+        await watcher_rig.until(lambda: watcher_rig.sockets(watcher_rig.watched))
+        first = watcher_rig.sockets(watcher_rig.watched)
+        await watcher_rig.until(lambda: watcher_rig.sockets(watcher_rig.watched) not in ([], first))
+        await watcher_rig.until(lambda: "nobody came" in reason(agent, FOO) or phases(agent)[FOO] is Phase.REGISTERING)
         monkeypatch.setattr(watching, "STREAM_SECONDS", 30.0)
-        await watched.kubelet.start()
-        await watched.allocatable(FOO, 1)
+        await watcher_rig.kubelet.start()
+        await watcher_rig.allocatable(FOO, 1)
 
 
-async def test_own_socket_removed(watched, at_once):
+async def test_own_socket_removed(watcher_rig, at_once):
     """It deregisters the resource, so it is made anew."""
-    await watched.kubelet.start()
-    async with watched.agent():
-        await watched.allocatable(FOO, 1)
-        (first,) = watched.sockets(watched.watched)
-        (watched.watched / first).unlink()
-        await watched.until(lambda: watched.kubelet.events.count("registered") == 2)
-        await watched.allocatable(FOO, 1)
-        assert watched.sockets(watched.watched) != [first]
+    await watcher_rig.kubelet.start()
+    async with watcher_rig.agent():
+        await watcher_rig.allocatable(FOO, 1)
+        (first,) = watcher_rig.sockets(watcher_rig.watched)
+        (watcher_rig.watched / first).unlink()
+        await watcher_rig.until(lambda: watcher_rig.kubelet.events.count("registered") == 2)
+        await watcher_rig.allocatable(FOO, 1)
+        assert watcher_rig.sockets(watcher_rig.watched) != [first]
 
 
-async def test_own_socket_removed_while_no_kubelet_is_there(watched, at_once):
-    watched.watched.mkdir(parents=True)
-    async with watched.agent():
-        await watched.until(lambda: watched.sockets(watched.watched))
-        (first,) = watched.sockets(watched.watched)
-        (watched.watched / first).unlink()
-        await watched.until(lambda: watched.sockets(watched.watched))
-        await watched.kubelet.start()
-        await watched.allocatable(FOO, 1)
+async def test_own_socket_removed_while_no_kubelet_is_there(watcher_rig, at_once):
+    watcher_rig.watched.mkdir(parents=True)
+    async with watcher_rig.agent():
+        await watcher_rig.until(lambda: watcher_rig.sockets(watcher_rig.watched))
+        (first,) = watcher_rig.sockets(watcher_rig.watched)
+        (watcher_rig.watched / first).unlink()
+        await watcher_rig.until(lambda: watcher_rig.sockets(watcher_rig.watched))
+        await watcher_rig.kubelet.start()
+        await watcher_rig.allocatable(FOO, 1)
 
 
-async def test_directory_comes_later_and_again(watched, monkeypatch):  # 11
+async def test_directory_comes_later_and_again(watcher_rig, monkeypatch):  # 11
     """Seen at once, whatever pause after failures there would be."""
     monkeypatch.setattr(watching, "OFFER_BACKOFF", Backoff(initial_s=1000.0, max_s=1000.0))
-    async with watched.agent() as agent:
-        await watched.until(lambda: phases(agent) == {FOO: Phase.WAITING})
-        await watched.until(lambda: "cannot be made" in reason(agent, FOO))
-        watched.watched.mkdir(parents=True)
-        await watched.kubelet.start()
-        await watched.allocatable(FOO, 1)
+    async with watcher_rig.agent() as agent:
+        await watcher_rig.until(lambda: phases(agent) == {FOO: Phase.WAITING})
+        await watcher_rig.until(lambda: "cannot be made" in reason(agent, FOO))
+        watcher_rig.watched.mkdir(parents=True)
+        await watcher_rig.kubelet.start()
+        await watcher_rig.allocatable(FOO, 1)
 
 
-async def test_directory_made_anew(watched, at_once):
-    await watched.kubelet.start()
-    async with watched.agent():
-        await watched.allocatable(FOO, 1)
-        shutil.rmtree(watched.watched)
-        watched.watched.mkdir()
-        await watched.until(lambda: watched.kubelet.events.count("registered") == 2)
-        await watched.allocatable(FOO, 1)
+async def test_directory_made_anew(watcher_rig, at_once):
+    await watcher_rig.kubelet.start()
+    async with watcher_rig.agent():
+        await watcher_rig.allocatable(FOO, 1)
+        shutil.rmtree(watcher_rig.watched)
+        watcher_rig.watched.mkdir()
+        await watcher_rig.until(lambda: watcher_rig.kubelet.events.count("registered") == 2)
+        await watcher_rig.allocatable(FOO, 1)
 
 
-async def test_dropped_stream(watched, at_once, monkeypatch):
+async def test_dropped_stream(watcher_rig, at_once, monkeypatch):
     monkeypatch.setattr(watching, "STREAM_SECONDS", 1.0)
-    await watched.kubelet.start()
-    async with watched.agent():
-        await watched.allocatable(FOO, 1)
-        watched.kubelet.cancel_stream(FOO)
-        await watched.until(lambda: watched.kubelet.events.count("registered") == 2)
-        await watched.allocatable(FOO, 1)
+    await watcher_rig.kubelet.start()
+    async with watcher_rig.agent():
+        await watcher_rig.allocatable(FOO, 1)
+        watcher_rig.kubelet.cancel_stream(FOO)
+        await watcher_rig.until(lambda: watcher_rig.kubelet.events.count("registered") == 2)
+        await watcher_rig.allocatable(FOO, 1)
 
 
-async def test_socket_that_is_always_removed_is_made_ever_more_seldom(watched, monkeypatch):
+async def test_socket_that_is_always_removed_is_made_ever_more_seldom(watcher_rig, monkeypatch):
     monkeypatch.setattr(watching, "OFFER_BACKOFF", Steep(initial_s=0.02, max_s=60.0))
-    await watched.kubelet.start()
-    async with watched.agent():
-        await made_seldom(watched, watched.watched, then=lambda: watched.kubelet.streams(FOO))
+    await watcher_rig.kubelet.start()
+    async with watcher_rig.agent():
+        await made_seldom(watcher_rig, watcher_rig.watched, then=lambda: watcher_rig.kubelet.streams(FOO))

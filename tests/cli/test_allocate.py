@@ -45,7 +45,7 @@ one = "{{node}}"
 
 
 @pytest.fixture
-def asked(tree, config, cli):
+def run_allocate(tree, config, cli):
     for number in range(4):
         tree.pci(f"0000:3b:0{number}.0", numa_node=f"{int(number > 0)}\n")
         tree.node(f"/dev/card-0000:3b:0{number}", f"c 240:{number}")
@@ -58,8 +58,8 @@ def asked(tree, config, cli):
     return ask
 
 
-def test_a_page_for_people(asked):
-    code, out, err = asked(CARD, "--count", "2", "--dry-run")
+def test_a_page_for_people(run_allocate):
+    code, out, err = run_allocate(CARD, "--count", "2", "--dry-run")
     assert (code, err) == (0, "")
     assert out.splitlines() == [
         f"grant of {CARD} for one container: 0000:3b:01.0 0000:3b:02.0   (2 of 4 Healthy, NUMA 1, same numa)",
@@ -73,8 +73,8 @@ def test_a_page_for_people(asked):
     ]
 
 
-def test_for_programs(asked):
-    code, out, _ = asked(SHARED, "--dry-run", "-o", "json")
+def test_for_programs(run_allocate):
+    code, out, _ = run_allocate(SHARED, "--dry-run", "-o", "json")
     assert code == 0
     assert json.loads(out) == {
         "resource": SHARED,
@@ -103,14 +103,14 @@ def test_for_programs(asked):
         ),
     ],
 )
-def test_which_ids(asked, words, ids):
-    code, out, _ = asked(CARD, *words, "--dry-run", "-o", "json")
+def test_which_ids(run_allocate, words, ids):
+    code, out, _ = run_allocate(CARD, *words, "--dry-run", "-o", "json")
     assert code == 0
     assert json.loads(out)["ids"] == ids
 
 
-def test_as_the_answer_to_the_kubelet(asked):
-    code, out, _ = asked(CARD, "--id", "0000:3b:02.0", "--dry-run", "--as", "grpc")
+def test_as_the_answer_to_the_kubelet(run_allocate):
+    code, out, _ = run_allocate(CARD, "--id", "0000:3b:02.0", "--dry-run", "--as", "grpc")
     assert code == 0
     (answer,) = json.loads(out)["container_responses"]
     assert answer == {
@@ -121,8 +121,8 @@ def test_as_the_answer_to_the_kubelet(asked):
     }
 
 
-def test_as_a_cdi_spec(asked):
-    code, out, _ = asked(CARD, "--id", "0000:3b:02.0", "--dry-run", "--as", "cdi")
+def test_as_a_cdi_spec(run_allocate):
+    code, out, _ = run_allocate(CARD, "--id", "0000:3b:02.0", "--dry-run", "--as", "cdi")
     spec = json.loads(out)
     assert code == 0
     assert parse_device_names(spec) == (f"{CARD}=grant",)
@@ -151,14 +151,14 @@ def test_the_least_version_of_a_cdi_spec(moved, annotated, version):
 
 
 @pytest.mark.parametrize("form", ["docker", "podman", "ctr"])
-def test_arguments_survive_a_shell(asked, form):
+def test_arguments_survive_a_shell(run_allocate, form):
     """What a shell makes of the line is what -o json says, with nothing done on the way."""
     text = ENTRIES.replace('nodes.card = { path = "/dev/card-{slot}", to = "/dev/card{n}" }', "nodes.x = '/dev/one'")
     words = [CARD, "--id", "0000:3b:02.0", "--dry-run", "--as", form]
-    code, out, err = asked(*words, text=text)
+    code, out, err = run_allocate(*words, text=text)
     assert code == 0
     assert ("rwm" in err) is (form == "ctr")
-    said = json.loads(asked(*words, "-o", "json", text=text)[1])
+    said = json.loads(run_allocate(*words, "-o", "json", text=text)[1])
     line = subprocess.run(["/bin/sh", "-c", f'printf "%s\\0" {out}'], capture_output=True, check=True)
     assert line.stdout.decode().split("\0")[:-1] == said == shlex.split(out)
     mount = "src=/opt/card,dst=/usr/lib/card,options=rbind:ro"
@@ -192,12 +192,12 @@ def test_text_that_means_something_to_a_shell_or_in_a_list(arguments):
     assert f'"{source}={doubled}"' in said[3]
 
 
-def test_what_a_form_cannot_say_is_refused(asked):
-    code, out, err = asked(CARD, "--dry-run", "--as", "ctr", "-o", "json")
+def test_what_a_form_cannot_say_is_refused(run_allocate):
+    code, out, err = run_allocate(CARD, "--dry-run", "--as", "ctr", "-o", "json")
     assert code == 1
     assert json.loads(out)["refused"] == "form"
     assert "write --as cdi into a file of /etc/cdi, and --device a.example/card=grant" in err
-    code, out, err = asked(CARD, "--dry-run", "--as", "docker")
+    code, out, err = run_allocate(CARD, "--dry-run", "--as", "docker")
     assert (code, out) == (1, "")
     assert "has a colon" in err
 
@@ -232,30 +232,30 @@ def test_notes():
         ([SHARED, "--dry-run", "--count", "4"], 1, "3 devices are Healthy, and 4 wanted"),
     ],
 )
-def test_what_is_wrong(asked, words, code, said):
-    got, out, err = asked(*words)
+def test_what_is_wrong(run_allocate, words, code, said):
+    got, out, err = run_allocate(*words)
     assert (got, out) == (code, "")
     assert said in err
 
 
-def test_a_node_that_is_missing_is_told_as_the_kubelet_would_be(asked, tree):
+def test_a_node_that_is_missing_is_told_as_the_kubelet_would_be(run_allocate, tree):
     tree.at("/dev/card-0000:3b:02").unlink()
-    code, out, err = asked(CARD, "--id", "0000:3b:02.0", "--dry-run", "-o", "json")
+    code, out, err = run_allocate(CARD, "--id", "0000:3b:02.0", "--dry-run", "-o", "json")
     assert code == 1
     assert json.loads(out)["refused"] == "unhealthy"
     assert json.loads(err) == {"error": json.loads(out)["reason"], "exit": 1}
     assert "Unhealthy: /dev/card-0000:3b:02: no such file" in err
-    assert asked(CARD, "--count", "3", "--dry-run")[0] == 0
+    assert run_allocate(CARD, "--count", "3", "--dry-run")[0] == 0
 
 
-def test_entries_with_errors_leave_the_others(asked):
-    code, _, err = asked(SHARED, "--dry-run", text=f"{ENTRIES}\n[[resource]]\nnam = 'x'\n")
+def test_entries_with_errors_leave_the_others(run_allocate):
+    code, _, err = run_allocate(SHARED, "--dry-run", text=f"{ENTRIES}\n[[resource]]\nnam = 'x'\n")
     assert code == 4
     assert "left out here" in err
 
 
-def test_a_recording_is_answered_for(asked, tree, config, cli, tmp_path):
-    asked(SHARED, "--dry-run")
+def test_a_recording_is_answered_for(run_allocate, tree, config, cli, tmp_path):
+    run_allocate(SHARED, "--dry-run")
     directory = config(ENTRIES)
     assert cli("--root", tree.top, "--config", directory, "record", tmp_path / "a.rec")[0] == 0
     code, out, _ = cli("--root", tmp_path / "a.rec", "--config", directory, "allocate", SHARED, "--dry-run")
@@ -275,20 +275,20 @@ def test_docker_knows_these_flags():
     assert all(f"--{flag} " in done.stdout for flag in ("device", "mount", "env", "annotation"))
 
 
-def test_what_the_agent_puts_into_a_spec_of_its_own_is_said_itself(asked):
+def test_what_the_agent_puts_into_a_spec_of_its_own_is_said_itself(run_allocate):
     """There is no agent that wrote it: only people, and the kubelet, are told its name."""
     text = ENTRIES.replace("[resource.give.nodes]\none", '[resource.give]\nvia = "cdi"\n[resource.give.nodes]\none')
-    assert asked(SHARED, "--dry-run", "--as", "docker", text=text)[:2] == (0, "--device /dev/one:/dev/one:rw\n")
-    spec = json.loads(asked(SHARED, "--dry-run", "--as", "cdi", text=text)[1])
+    assert run_allocate(SHARED, "--dry-run", "--as", "docker", text=text)[:2] == (0, "--device /dev/one:/dev/one:rw\n")
+    spec = json.loads(run_allocate(SHARED, "--dry-run", "--as", "cdi", text=text)[1])
     assert spec["devices"][0]["containerEdits"]["deviceNodes"][0]["path"] == "/dev/one"
-    (answer,) = json.loads(asked(SHARED, "--dry-run", "--as", "grpc", text=text)[1])["container_responses"]
+    (answer,) = json.loads(run_allocate(SHARED, "--dry-run", "--as", "grpc", text=text)[1])["container_responses"]
     assert [*answer] == ["cdi_devices"]
 
 
-def test_what_a_spec_of_its_own_says_is_shown(asked):
+def test_what_a_spec_of_its_own_says_is_shown(run_allocate):
     """For people below its name, for programs as the file has it."""
     text = ENTRIES.replace(', to = "/dev/card{n}"', "").replace("env.NOTE", 'via = "cdi"\nenv.NOTE')
-    code, out, err = asked(CARD, "--count", "2", "--dry-run", text=text)
+    code, out, err = run_allocate(CARD, "--count", "2", "--dry-run", text=text)
     assert (code, err) == (0, "")
     file = "/var/run/cdi/device-agent_a.example_card.yaml"
     assert out.splitlines()[1:] == [
@@ -303,15 +303,15 @@ def test_what_a_spec_of_its_own_says_is_shown(asked):
         "    env    NOTE=a b'c $(x)",
         "Every node was checked in what --root says just now.",
     ]
-    said = json.loads(asked(CARD, "--count", "1", "--dry-run", "-o", "json", text=text)[1])
+    said = json.loads(run_allocate(CARD, "--count", "1", "--dry-run", "-o", "json", text=text)[1])
     assert said["nodes"] == []
     assert said["cdi_spec"]["file"] == file
     assert parse_device_names(said["cdi_spec"]["spec"]) == tuple(said["cdi"])
 
 
-def test_files_of_device_information_are_named_once(asked):
+def test_files_of_device_information_are_named_once(run_allocate):
     text = ENTRIES.replace("[resource.give]\n", '[resource.give]\ndevinfo = { type = "pci", pci = "{address}" }\n', 1)
-    out = asked(CARD, "--count", "2", "--dry-run", text=text)[1].splitlines()
+    out = run_allocate(CARD, "--count", "2", "--dry-run", text=text)[1].splitlines()
     directory = "/var/run/k8s.cni.cncf.io/devinfo/dp"
     first = "a.example-card-0000:3b:01.0-device.json"
     assert f"  file   {directory}/{first}   (and 1 more; not written now)" in out
@@ -324,10 +324,10 @@ def test_files_of_device_information_are_named_once(asked):
         ('[{ balanced = "numa" }, { order = "address" }]', "balanced by numa, then by address"),
     ],
 )
-def test_what_they_were_preferred_by_is_said(asked, rules, said):
+def test_what_they_were_preferred_by_is_said(run_allocate, rules, said):
     text = ENTRIES.replace('[{ same = "numa" }]', rules)
-    assert asked(CARD, "--count", "2", "--dry-run", text=text)[1].splitlines()[0].endswith(f", {said})")
-    assert said not in asked(CARD, "--id", "0000:3b:01.0", "--dry-run", text=text)[1]
+    assert run_allocate(CARD, "--count", "2", "--dry-run", text=text)[1].splitlines()[0].endswith(f", {said})")
+    assert said not in run_allocate(CARD, "--id", "0000:3b:01.0", "--dry-run", text=text)[1]
 
 
 @pytest.mark.parametrize("kind", ["a.example/card", "a.example/4g.20gb"])

@@ -39,7 +39,7 @@ def blocks(name):
     return FENCE.findall((TOP / name).read_text())
 
 
-def text_of(name):
+def read_page(name):
     return (TOP / name).read_text()
 
 
@@ -59,7 +59,7 @@ def test_a_page_is_true(name, tmp_path):
     # The entries of one page are examples, not one node: what two of them have in common is nothing to warn of.
     between = {"collides", "nothing-left", "same-id"}
     assert [finding for finding in load(str(tmp_path)).findings if finding.code not in between] == []
-    plug(Tree(tmp_path / "machine"), text_of("tests/cli/readme.dump"))
+    plug(Tree(tmp_path / "machine"), read_page("tests/cli/readme.dump"))
     if not (tmp_path / "agent.toml").exists():  # an agent that runs here is not what a page speaks of
         (tmp_path / "agent.toml").write_text(f'[paths]\ncontrol = "{tmp_path}/control.sock"\n')
     for kind, text in found:
@@ -107,19 +107,19 @@ def test_decisions_are_numbered_and_listed_once_each():
         number, _, title = heading.partition(". ")
         assert (file.name[:5], number) == (f"{n:04}-", str(n))
         listed.append(f"{n}. [{title}]({file.name})")
-    assert text_of("docs/adr/README.md").splitlines()[4:] == listed
+    assert read_page("docs/adr/README.md").splitlines()[4:] == listed
 
 
 def test_words_are_printed_from_the_tables():
-    assert text_of("docs/words.md") == build_words_page(), "run: make docs"
-    assert text_of("docs/keys.md") == build_keys_page(), "run: make docs"
+    assert read_page("docs/words.md") == build_words_page(), "run: make docs"
+    assert read_page("docs/keys.md") == build_keys_page(), "run: make docs"
     for kind in source_kinds.KINDS:
         for word in source_kinds.KINDS[kind].TABLE.words:
             assert f"| `{word}` |" in build_words_page()
 
 
 def test_every_setting_has_its_row_with_its_default():
-    text = text_of("docs/configuration.md")
+    text = read_page("docs/configuration.md")
     rows = dict(re.findall(r"^\| `([a-z_.]+)` \| `(.+?)` \|", text, re.MULTILINE))
     for section, (make, readers) in settings._SECTIONS.items():
         made = make()
@@ -141,7 +141,7 @@ def shown(value):
 
 
 def test_the_configuration_page_has_every_key_operator_and_source_kind():
-    page = text_of("docs/configuration.md")
+    page = read_page("docs/configuration.md")
     for name, place in PLACES.items():
         for key in place.keys:
             if name == "file" or (name == "source" and key == "kind"):
@@ -161,7 +161,7 @@ def test_classes_are_printed_from_their_files():
     """The index and a page for each; no page of a class that is gone."""
     made = class_reference.build_pages(str(TOP / "docs"))
     for name, text in made.items():
-        assert text_of(f"docs/{name}") == text, "run: make docs"
+        assert read_page(f"docs/{name}") == text, "run: make docs"
     names = {name.removesuffix(".toml") for name in os.listdir(SHIPPED)}
     assert {path.stem for path in (TOP / "docs/classes").glob("*.md")} == names
     for name in names:
@@ -172,14 +172,14 @@ def test_the_page_of_a_class_says_what_the_command_says():
     """Each line of `class show`, and its example, which a test of the classes loads."""
     for name in ("tty", "nvidia-gpu", "kvm"):
         said = build_manual(load_with_entries(os.devnull), name)
-        text = text_of(f"docs/classes/{name}.md")
+        text = read_page(f"docs/classes/{name}.md")
         assert all(line in text.splitlines() for _, line in said.sections)
         assert all(piece in text for _, piece in said.notes)
         assert f"```toml\n{said.example}\n```" in text
 
 
 def test_the_page_of_a_class_says_what_stands_behind_it():
-    text = text_of("docs/classes/dsa-wq.md")
+    text = read_page("docs/classes/dsa-wq.md")
     marks = read(TOP / "tests/scenarios/class-dsa-wq.toml")["fixture"]
     assert f"- good, on different NUMA nodes: {', '.join(f'`{id_}`' for id_ in marks['good'])}" in text
     assert all(f"`{id_}` ({reason})" in text for mark in ("faulty", "left") for id_, reason in marks[mark].items())
@@ -188,17 +188,17 @@ def test_the_page_of_a_class_says_what_stands_behind_it():
 
 
 def test_kinds_name_classes_that_there_are():
-    kinds = tomllib.loads(text_of("docs/classes/kinds.toml"))
+    kinds = tomllib.loads(read_page("docs/classes/kinds.toml"))
     named = [name for names in kinds.values() for name in names]
     assert len(named) == len(set(named))
     assert {f"{name}.toml" for name in named} <= set(os.listdir(SHIPPED))
 
 
 def test_the_manual_names_every_command_and_exit_code():
-    manual = text_of("man/device-agent.8")
+    manual = read_page("man/device-agent.8")
     for command in COMMANDS:
         assert re.search(rf"^\.(?:TP\n)?\.?B[R]? {command}\b", manual, re.MULTILINE) or f"\n.BR {command} " in manual
-    codes = set(re.findall(r"^\| (\d+) \|", text_of("docs/operations.md"), re.MULTILINE))
+    codes = set(re.findall(r"^\| (\d+) \|", read_page("docs/operations.md"), re.MULTILINE))
     assert codes == set(re.findall(r"^\.B (\d+)$", manual, re.MULTILINE))
 
 
@@ -214,13 +214,13 @@ def test_log_lines_are_those_of_the_program():
 
 
 def test_the_makefile_knows_its_targets():
-    makefile = text_of("Makefile")
+    makefile = read_page("Makefile")
     for target in ("demo", "test", "lint", "docs", "install", "uninstall"):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE)
 
 
 def test_every_code_of_a_finding_has_its_row():
-    part = text_of("docs/configuration.md").partition("### Warnings")[2].partition("### Names with words")[0]
+    part = read_page("docs/configuration.md").partition("### Warnings")[2].partition("### Names with words")[0]
     rows = re.findall(r"^\| `([a-z-]+)` \|", part, re.MULTILINE)
     said = {*WARNINGS, UNREADABLE, "toml", "unknown-class", "unknown-resource"}
     for path in (TOP / "agent/config").rglob("*.py"):
@@ -232,19 +232,19 @@ def test_every_code_of_a_finding_has_its_row():
     assert set(rows) == said
 
 
-def keys_of(value):
+def list_keys(value):
     """All keys of a document, at every depth."""
     for key, inner in value.items() if isinstance(value, dict) else ():
         yield key
-        yield from keys_of(inner)
+        yield from list_keys(inner)
     for inner in value if isinstance(value, list) else ():
-        yield from keys_of(inner)
+        yield from list_keys(inner)
 
 
 def test_every_key_stands_in_an_example():
     """In TOML of a page, which is loaded, or in a shipped class."""
     texts = [text for name in PAGES for kind, text in blocks(name) if kind == "toml"]
     texts += [file.read_text("utf-8") for file in Path(SHIPPED).glob("*.toml")]
-    written = {key for text in texts for key in keys_of(tomllib.loads(text))}
+    written = {key for text in texts for key in list_keys(tomllib.loads(text))}
     keys = {key for place in PLACES.values() for key in place.keys}
     assert keys - written == set()

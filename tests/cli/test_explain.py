@@ -46,7 +46,7 @@ replicas = 3
 
 
 @pytest.fixture
-def asked(tree, config):
+def run_explain(tree, config):
     tree.pci("0000:3b:00.0", driver="vfio-pci", numa_node="1\n")
     tree.pci("0000:3b:00.1", driver="vfio-pci")
     tree.pci("0000:5e:00.0", driver="mlx5_core")
@@ -68,8 +68,8 @@ def table(text):
     return [" ".join(line.split()) for line in lines[start + 1 : end]]
 
 
-def test_a_resource_says_where_its_candidates_fell(asked):
-    code, out, err = asked("a.example/nic")
+def test_a_resource_says_where_its_candidates_fell(run_explain):
+    code, out, err = run_explain("a.example/nic")
     assert (code, err) == (0, "")
     assert out.startswith(f"{FRESH}a.example/nic      resources.d/a.toml:7\n")
     assert table(out) == [
@@ -90,19 +90,19 @@ def test_a_resource_says_where_its_candidates_fell(asked):
         ("a.example/npu", "neither /sys/class/npu nor /sys/bus/npu is there: no loaded driver makes such devices"),
     ],
 )
-def test_nothing_matched_has_a_next_step(asked, name, said):
-    code, out, _ = asked(name)
+def test_nothing_matched_has_a_next_step(run_explain, name, said):
+    code, out, _ = run_explain(name)
     assert code == 0
     assert f"  next         {said}" in out
 
 
-def test_a_device_says_who_takes_it_and_what_to_do_for_those_who_do_not(asked):
-    code, out, _ = asked("5e:00.0")
+def test_a_device_says_who_takes_it_and_what_to_do_for_those_who_do_not(run_explain):
+    code, out, _ = run_explain("5e:00.0")
     assert code == 0
     assert "taken by     nothing (nearest: a.example/nic)" in out
     assert "to give it to a.example/nic: let match.driver at resources.d/a.toml:10 allow mlx5_core" in out
     assert "to give it to a.example/nic: driverctl set-override 0000:5e:00.0 vfio-pci" in out
-    _, out, _ = asked("/dev/kvm")
+    _, out, _ = run_explain("/dev/kvm")
     assert "taken by     a.example/kvm ×3 as kvm" in out
     assert "health       Healthy" in out
 
@@ -119,9 +119,9 @@ match = { vendor = "8086", label = "3" }
 """
 
 
-def test_of_what_is_not_said_the_next_step_is_to_have_it_said_or_to_ask_for_something_else(asked, tree):
+def test_of_what_is_not_said_the_next_step_is_to_have_it_said_or_to_ask_for_something_else(run_explain, tree):
     def steps():
-        _, out, _ = asked("00:00.0", text=BY_UDEV)
+        _, out, _ = run_explain("00:00.0", text=BY_UDEV)
         return [line.partition("to give it to a.example/")[2] for line in out.splitlines() if "to give it to" in line]
 
     said = "ask for what it does say (device-agent scan 0000:00:00.0) at resources.d/a.toml:"
@@ -141,8 +141,8 @@ def test_of_what_is_not_said_the_next_step_is_to_have_it_said_or_to_ask_for_some
         "[resource.match.numa]\nat_least = 5",
     ],
 )
-def test_a_test_is_shown_as_one_however_it_is_written(asked, entry):
-    _, out, _ = asked("a.example/far", text=f'[[resource]]\nname = "a.example/far"\nsource = "pci"\n{entry}\n')
+def test_a_test_is_shown_as_one_however_it_is_written(run_explain, entry):
+    _, out, _ = run_explain("a.example/far", text=f'[[resource]]\nname = "a.example/far"\nsource = "pci"\n{entry}\n')
     assert " match.numa = { at_least = 5 } " in out
 
 
@@ -176,8 +176,8 @@ def test_why_it_is_not_said_decides_the_next_step(why, said):
     assert list(find_match_hints(inventory, item, refusal)) == said
 
 
-def test_without_a_name_all_that_is_off(asked):
-    code, out, _ = asked()
+def test_without_a_name_all_that_is_off(run_explain):
+    code, out, _ = run_explain()
     assert code == 0
     assert [line.split()[0] for line in out.splitlines() if line.startswith("a.example")] == [
         "a.example/nic",
@@ -187,8 +187,8 @@ def test_without_a_name_all_that_is_off(asked):
     assert out.endswith("2 resources have all devices Healthy, 3 not.\n")
 
 
-def test_where_nothing_is_configured_there_is_a_step_to_begin_with(asked):
-    _, out, _ = asked(text="")
+def test_where_nothing_is_configured_there_is_a_step_to_begin_with(run_explain):
+    _, out, _ = run_explain(text="")
     assert "no resource is configured in " in out
     assert "resources.d\n" in out
     assert "  would fit    " in out
@@ -197,19 +197,19 @@ def test_where_nothing_is_configured_there_is_a_step_to_begin_with(asked):
     assert out.endswith("next         device-agent class list --here   (all that could be served of this host)\n")
 
 
-def test_where_all_that_is_configured_is_wrong_the_errors_are_the_next_step(asked):
-    _, out, _ = asked(text='[[resource]]\nname = "a.example/x"\nsource = "pcie"\n')
+def test_where_all_that_is_configured_is_wrong_the_errors_are_the_next_step(run_explain):
+    _, out, _ = run_explain(text='[[resource]]\nname = "a.example/x"\nsource = "pcie"\n')
     assert "next         device-agent check   " in out
 
 
-def test_what_is_taken_and_not_listed_says_why(asked):
+def test_what_is_taken_and_not_listed_says_why(run_explain):
     one = '[[resource]]\nname = "a.example/{0}"\nsource = "pci"\nmatch = {{ address = "{1}" }}\nid = "{{vendor}}"\n'
     text = one.format("a", "3b:00.0") + one.format("b", "3b:00.1")
-    code, out, err = asked("3b:00.1", text=text)
+    code, out, err = run_explain("3b:00.1", text=text)
     assert (code, err) == (0, "")
     assert "taken by     a.example/b" in out
     assert "health       not listed: id 15b3 is in use by a.example/a" in out
-    assert "0000:3b:00.1  not listed: id 15b3 is in use by a.example/a" in asked("a.example/b", text=text)[1]
+    assert "0000:3b:00.1  not listed: id 15b3 is in use by a.example/a" in run_explain("a.example/b", text=text)[1]
 
 
 TOGETHER = """
@@ -225,43 +225,43 @@ slots = 3
 """
 
 
-def test_what_is_listed_is_counted_as_the_kubelet_is_told_of_it(asked):
-    pair, slots = (asked(name, text=TOGETHER)[1] for name in ("a.example/pair", "a.example/slots"))
+def test_what_is_listed_is_counted_as_the_kubelet_is_told_of_it(run_explain):
+    pair, slots = (run_explain(name, text=TOGETHER)[1] for name in ("a.example/pair", "a.example/slots"))
     assert "1 listed, 1 Healthy" in pair  # of three host devices
     assert "3 listed, 3 Healthy" in slots  # of no host device in particular
-    assert len(json.loads(asked("a.example/pair", "-o", "json", text=TOGETHER)[1])["devices"]) == 1
-    assert asked(text=TOGETHER)[1] == f"{FRESH}2 resources have all devices Healthy, 0 not.\n"
+    assert len(json.loads(run_explain("a.example/pair", "-o", "json", text=TOGETHER)[1])["devices"]) == 1
+    assert run_explain(text=TOGETHER)[1] == f"{FRESH}2 resources have all devices Healthy, 0 not.\n"
 
 
-def test_what_errors_leave_out_is_said(asked):
-    code, _, err = asked("3b:00.1", text="[[resource]]\nnme = 1\n")
+def test_what_errors_leave_out_is_said(run_explain):
+    code, _, err = run_explain("3b:00.1", text="[[resource]]\nnme = 1\n")
     assert code == 0
     assert "left out here: device-agent check" in err
 
 
-def test_json(asked):
-    code, out, _ = asked("a.example/nic", "-o", "json")
+def test_json(run_explain):
+    code, out, _ = run_explain("a.example/nic", "-o", "json")
     said = json.loads(out)
     assert code == 0
     assert [step["left"] for step in said["candidates"]] == [4, 3, 2, 1, 0]
     assert said["candidates"][2]["fell"] == [{"name": "0000:3b:00.0", "here": "1"}]
-    assert [each["resource"] for each in json.loads(asked("-o", "json")[1])] == [
+    assert [each["resource"] for each in json.loads(run_explain("-o", "json")[1])] == [
         "a.example/nic",
         "a.example/camera",
         "a.example/npu",
     ]
-    assert json.loads(asked("5e:00.0", "-o", "json")[1])["taken_by"] is None
+    assert json.loads(run_explain("5e:00.0", "-o", "json")[1])["taken_by"] is None
 
 
-def test_what_is_not_there(asked):
-    code, out, err = asked("a.example/nick")
+def test_what_is_not_there(run_explain):
+    code, out, err = run_explain("a.example/nick")
     assert (code, out) == (4, "")
     assert "no such resource; nearest: a.example/nic" in err
-    assert asked("no\x1bsuch")[0] == 4
-    assert "\x1b" not in asked("no\x1bsuch")[2]
+    assert run_explain("no\x1bsuch")[0] == 4
+    assert "\x1b" not in run_explain("no\x1bsuch")[2]
 
 
-def test_what_fails_and_what_does_not(asked):
+def test_what_fails_and_what_does_not(run_explain):
     checks = """
 [[resource]]
 name = "a.example/nic"
@@ -273,7 +273,7 @@ numa  = { holds = { numa = 1 }, on_unknown = "keep", reason = "on node {numa}" }
 class = { holds = { class = "02" } }
 other = { holds = { numa = 7 }, when = { class = "03" } }
 """
-    code, said, _ = asked("3b:00.1", text=checks)
+    code, said, _ = run_explain("3b:00.1", text=checks)
     lines = [line.rstrip() for line in said.splitlines()]
     assert code == 0
     assert '  health       Unhealthy: link: ./link = "up", here absent (no such file)' in lines
@@ -284,24 +284,24 @@ other = { holds = { numa = 7 }, when = { class = "03" } }
         ["class", "holds"],
         ["other", "does not apply"],
     ]
-    (code, said, _) = asked("3b:00.0", "-o", "json", text=checks)
+    (code, said, _) = run_explain("3b:00.0", "-o", "json", text=checks)
     assert json.loads(said)["checks"][:2] == [
         {"name": "link", "says": "bad", "reason": './link = "up", here absent (no such file)'},
         {"name": "numa", "says": "good", "reason": None},
     ]
-    code, said, _ = asked(text=checks)
+    code, said, _ = run_explain(text=checks)
     assert "a.example/nic" in said
 
 
-def test_specs_are_looked_for_where_the_agent_looks(asked, tree, config):
+def test_specs_are_looked_for_where_the_agent_looks(run_explain, tree, config):
     (config() / "agent.toml").write_text('[paths]\ncdi = ["/opt/cdi"]\n')
     tree.file(
         "/opt/cdi/a.json",
         '{"cdiVersion": "0.5.0", "kind": "a.b/c", "devices": [{"name": "d", "containerEdits": {"env": ["A=1"]}}]}',
     )
     given = '[[resource]]\nname = "a.example/c"\nsource = { fixed = "x" }\ngive = { cdi = { it = "a.b/c=d" } }\n'
-    assert asked(text=given)[1] == f"{FRESH}1 resource has all devices Healthy, 0 not.\n"
-    assert "Healthy" in asked("x", text=given)[1]
+    assert run_explain(text=given)[1] == f"{FRESH}1 resource has all devices Healthy, 0 not.\n"
+    assert "Healthy" in run_explain("x", text=given)[1]
     done = device_agent("--root", str(tree.top), "--config", str(config(given)), "record", str(tree.top / "a.rec"))
     assert done.returncode == 0, done.stderr
     again = device_agent("--root", str(tree.top / "a.rec"), "--config", str(config(given)), "explain")
@@ -316,20 +316,20 @@ match = { class = "03" }
 """
 
 
-def test_a_group_that_is_not_viable_names_what_the_host_uses_of_it(tree, asked):
+def test_a_group_that_is_not_viable_names_what_the_host_uses_of_it(tree, run_explain):
     gpu = tree.pci("0000:81:00.0", driver="vfio-pci", **{"class": "0x030000\n"})
     tree.vfio(12, gpu, tree.pci("0000:81:00.1", driver="snd_hda_intel", **{"class": "0x040300\n"}))
     text = "IOMMU group 12 is not viable: 0000:81:00.1 (snd_hda_intel)"
     for words in (("81:00.0",), ("a.example/gpu",), ()):
-        code, out, err = asked(*words, text=VFIO)
+        code, out, err = run_explain(*words, text=VFIO)
         assert (code, err) == (0, "")
         assert text in out, words
 
 
-def test_what_came_along_with_a_group_is_counted_once(tree, asked):
+def test_what_came_along_with_a_group_is_counted_once(tree, run_explain):
     gpu = tree.pci("0000:81:00.0", driver="vfio-pci", **{"class": "0x030000\n"})
     tree.vfio(12, gpu, tree.pci("0000:81:00.1", driver="vfio-pci", **{"class": "0x040300\n"}))
-    _, out, _ = asked("a.example/gpu", text=VFIO)
+    _, out, _ = run_explain("a.example/gpu", text=VFIO)
     shipped = (TOP / "agent/classes/vfio-pci.toml").read_text().splitlines()
     line = next(number for number, text in enumerate(shipped, 1) if text.startswith("match "))
     assert table(out) == [

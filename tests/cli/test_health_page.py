@@ -150,7 +150,7 @@ def says(file, text):
     return lambda machine: machine.tree.file(f"{CARD}/{file}", text)
 
 
-def gone(path):
+def remove_file(path):
     return lambda machine: machine.tree.at(path).unlink()
 
 
@@ -179,7 +179,7 @@ ROWS = [
         ],
     ),
     ("driver", bound, ADDRESS, [(driver("vfio-pci"), "driver: bound to vfio-pci"), (driver("ice"), "")]),
-    ("driver", bound, ADDRESS, [(gone(f"{CARD}/driver"), "driver: bound to ? (no driver is bound)")]),
+    ("driver", bound, ADDRESS, [(remove_file(f"{CARD}/driver"), "driver: bound to ? (no driver is bound)")]),
     (
         "iommu",
         function,
@@ -190,7 +190,7 @@ ROWS = [
             (sound("pci-stub"), ""),
             (sound("xhci_hcd"), f"vfio: IOMMU group 12 is not viable: {SOUND} (xhci_hcd)"),
             (sound(""), ""),
-            (gone("/dev/vfio/12"), "node vfio.group: vfio.group: /dev/vfio/12: no such file"),
+            (remove_file("/dev/vfio/12"), "node vfio.group: vfio.group: /dev/vfio/12: no such file"),
         ],
     ),
     (
@@ -204,7 +204,7 @@ ROWS = [
             (says("errors", "9"), ""),
             (says("firmware", "3.0"), "state: busy, with 9 errors"),
             (says("firmware", "2.0"), ""),
-            (gone(f"{CARD}/firmware"), "state: busy, with 9 errors (no such file)"),
+            (remove_file(f"{CARD}/firmware"), "state: busy, with 9 errors (no such file)"),
         ],
     ),
     (
@@ -230,7 +230,7 @@ ROWS = [
         ],
     ),
     ("port", virtual_function, VF, [(says("net/eth0/carrier", "0"), "port: no link of eth0")]),
-    ("port", virtual_function, VF, [(gone("/sys/class/net/eth0"), "")]),
+    ("port", virtual_function, VF, [(remove_file("/sys/class/net/eth0"), "")]),
     (
         "rdma",
         hca,
@@ -258,7 +258,7 @@ ROWS = [
     ("pcie", disk, ADDRESS, [(says("current_link_width", "2"), "width: 2 lanes")]),
     ("pcie", disk, ADDRESS, [(says("current_link_speed", "8.0 GT/s PCIe"), "speed: 8.0 GT/s PCIe")]),
     ("pcie", disk, ADDRESS, [(says("max_link_width", "32"), "width: 4 lanes"), (says("max_link_width", "4"), "")]),
-    ("pcie", disk, ADDRESS, [(gone(DISK), f"{DISK}: no such file")]),
+    ("pcie", disk, ADDRESS, [(remove_file(DISK), f"{DISK}: no such file")]),
     (
         "aer",
         card("10ee", **AER),

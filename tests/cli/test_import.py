@@ -15,13 +15,13 @@ IMPORTS = TOP / "tests/cli/imports"
 FILES = sorted(path for path in IMPORTS.iterdir() if path.suffix in {".yaml", ".json"})
 
 
-def imported(path):
+def run_import(path):
     return device_agent("import", path.name.partition("-")[0].partition(".")[0], str(path))
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_what_comes_out(path):
-    done = imported(path)
+    done = run_import(path)
     expected = path.with_suffix(".toml").read_text()
     assert done.stdout == expected
     resources = tomllib.loads(done.stdout).get("resource", [])
@@ -46,7 +46,7 @@ def test_every_program_has_a_file_here():
 
 
 def test_what_changed_is_said_by_line():
-    lines = imported(IMPORTS / "squat.yaml").stderr.splitlines()
+    lines = run_import(IMPORTS / "squat.yaml").stderr.splitlines()
     assert lines[1].split(None, 4) == ["fuse", "line", "9", "count", "10 → replicas = 10"]
     assert lines[-1] == "6 of 7 taken over, 4 to check (marked CHECK in the TOML).   next: device-agent check"
 

@@ -73,7 +73,7 @@ def test_demo_on_a_dumb_terminal_in_ascii():
     assert "Healthy -> Unhealthy" in done.stdout or "left out" in done.stdout
 
 
-def unshared(setup):
+def run_demo_unshared(setup):
     """The demo in a mount namespace of its own that `setup` has changed."""
     need_namespaces("--mount")
     return subprocess.run(
@@ -87,13 +87,13 @@ def unshared(setup):
 
 
 def test_demo_where_dev_shm_cannot_be_written():
-    done = unshared("mount -t tmpfs -o ro none /dev/shm")
+    done = run_demo_unshared("mount -t tmpfs -o ro none /dev/shm")
     all_went_well(done)
     assert "no directory below /dev can be written" in done.stdout
 
 
 def test_demo_with_next_to_nothing_in_dev():
-    done = unshared("mount -t tmpfs none /dev; mknod /dev/null c 1 3; mknod /dev/urandom c 1 9")
+    done = run_demo_unshared("mount -t tmpfs none /dev; mknod /dev/null c 1 3; mknod /dev/urandom c 1 9")
     all_went_well(done)
     assert "left out: no pseudo-terminal" in done.stdout
 

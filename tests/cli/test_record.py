@@ -41,21 +41,21 @@ def machine(tree):
     return tree
 
 
-def scanned(root):
+def run_scan(root):
     done = device_agent("--root", str(root), "scan", "--all", "-o", "json")
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
-def recorded(machine, file, *more):
+def run_record(machine, file, *more):
     done = device_agent("--root", str(machine.top), "record", str(file), *more)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
 def test_a_recording_answers_as_the_machine_did(machine, tmp_path, config):
-    said = recorded(machine, tmp_path / "a.rec")
-    assert scanned(tmp_path / "a.rec") == scanned(machine.top)
+    said = run_record(machine, tmp_path / "a.rec")
+    assert run_scan(tmp_path / "a.rec") == run_scan(machine.top)
     assert re.search(r"read \d+ attributes, 3 nodes in .* s; no device was opened", said)
     assert "try: device-agent --root" in said
     directory = config('[[resource]]\nname = "a.example/vf"\nsource = "pci"\nmatch = { pf.netdev.name = "ens1" }\n')
@@ -68,10 +68,10 @@ def test_a_recording_answers_as_the_machine_did(machine, tmp_path, config):
 
 
 def test_a_recording_of_a_recording_is_equal(machine, tmp_path):
-    recorded(machine, tmp_path / "a.rec")
+    run_record(machine, tmp_path / "a.rec")
     done = device_agent("--root", str(tmp_path / "a.rec"), "record", str(tmp_path / "b.rec"))
     assert done.returncode == 0, done.stderr
-    assert scanned(tmp_path / "b.rec") == scanned(machine.top)
+    assert run_scan(tmp_path / "b.rec") == run_scan(machine.top)
 
 
 def test_what_the_machine_itself_uses_is_played_back(machine, tmp_path):
@@ -89,7 +89,7 @@ def test_what_the_machine_itself_uses_is_played_back(machine, tmp_path):
     write_recording(root.build_recording(), str(tmp_path / "a.rec"))
     with unpack_recording(str(tmp_path / "a.rec")) as directory:
         assert {path: Root(directory).read_list(path, 1 << 20) for path in lists} == said
-    recorded(machine, tmp_path / "b.rec")
+    run_record(machine, tmp_path / "b.rec")
     asked = [
         device_agent("--root", str(root), "scan", *device).stdout
         for device in (("ens1",), ("sda",))
@@ -114,9 +114,9 @@ def test_what_the_kernel_told_by_calls_is_played_back(machine, tmp_path, config)
         f"{nic}/net/ens2/ptp": [],
     }
     machine.file("/.told", json.dumps(told))
-    recorded(machine, tmp_path / "a.rec")
+    run_record(machine, tmp_path / "a.rec")
     for root in (machine.top, tmp_path / "a.rec"):
-        one, two = (item for item in scanned(root) if item["name"] in {"ens1", "ens2"})
+        one, two = (item for item in run_scan(root) if item["name"] in {"ens1", "ens2"})
         assert one["attributes"]["altnames"] == ["enp94s0", "pf-of-rack-7"]
         assert one["attributes"]["ptp.node"] == "/dev/ptp4"
         assert (two["attributes"]["altnames"], two["attributes"].get("ptp.node")) == (None, None)
@@ -184,7 +184,7 @@ def test_a_read_error_is_played_back(machine, tmp_path, monkeypatch):
 
 def test_what_identifies_the_machine_is_replaced_equal_by_equal(machine, tmp_path):
     machine.file("/proc/driver/nvidia/gpus/0000:61:00.0/information", f"GPU UUID: GPU-{UUID}\n")
-    said = recorded(machine, tmp_path / "a.rec", "--pseudonymise")
+    said = run_record(machine, tmp_path / "a.rec", "--pseudonymise")
     assert "1 MAC, 1 UUID, 1 host name, 1 serial (equal stays equal)" in said
     with tarfile.open(tmp_path / "a.rec") as archive:
         text = b"".join(archive.extractfile(member).read() for member in archive if member.isreg())
@@ -192,7 +192,7 @@ def test_what_identifies_the_machine_is_replaced_equal_by_equal(machine, tmp_pat
     for secret in ("A50285BI", "9c:dc:71:0a:0b:0c", "gpu-node-07", UUID):
         assert secret.encode() not in text, secret
         assert secret not in names, secret
-    before, after = scanned(machine.top), scanned(tmp_path / "a.rec")
+    before, after = run_scan(machine.top), run_scan(tmp_path / "a.rec")
     assert [item["name"] for item in before] == [item["name"] for item in after]
     serials = {item["attributes"].get("serial") or item["attributes"].get("usb.serial") for item in after} - {None}
     assert len(serials) == 1

@@ -16,7 +16,7 @@ from agent.status.agent_status import Status
 
 
 @pytest.fixture(autouse=True)
-def _as_before():
+def restore_collector():
     yield
     gc.unfreeze()
     gc.enable()

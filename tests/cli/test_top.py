@@ -26,12 +26,12 @@ B = "example.com/b"
 SCREEN = Terminal(80, has_colours=False, has_unicode=True)
 
 
-def said(*candidates):
+def build_report(*candidates):
     return json.loads(json.dumps(build_status_report(moment(*candidates))))
 
 
 def test_a_picture_fills_the_screen_and_no_more():
-    answer = said(*(good(f"d{n}") for n in range(50)), bad("ill"))
+    answer = build_report(*(good(f"d{n}") for n in range(50)), bad("ill"))
     for height in (5, 10, 24, 100):
         shown = format_screen(answer, TopView(A), "", SCREEN, height)
         assert len(shown) == height
@@ -44,19 +44,19 @@ def test_a_picture_fills_the_screen_and_no_more():
 
 
 def test_an_agent_that_went_away_is_said():
-    shown = format_screen(said(good("a")), TopView(A), "no agent is running: nobody", SCREEN, 24)
+    shown = format_screen(build_report(good("a")), TopView(A), "no agent is running: nobody", SCREEN, 24)
     assert shown[0] == "not of now: no agent is running: nobody"
 
 
 def test_what_hardware_says_does_not_reach_the_terminal():
-    answer = said(bad("a"))
+    answer = build_report(bad("a"))
     for devices in (["\x1b]0;x\a"], ["\x1b]0;x\a"] * 2):
         answer["attention"][0]["devices"] = devices
         assert "\x1b" not in "".join(format_screen(answer, TopView(A), "", SCREEN, 24))
 
 
 def test_nothing_served_is_a_picture_too():
-    assert format_screen({**said(good("a")), "resources": []}, TopView(), "", SCREEN, 24)
+    assert format_screen({**build_report(good("a")), "resources": []}, TopView(), "", SCREEN, 24)
 
 
 def two():
@@ -136,7 +136,7 @@ def agent(tmp_path, config):
     """Somebody who answers as an agent would; the configuration that leads there."""
     path = tmp_path / "c.sock"
     (config() / "agent.toml").write_text(f'[paths]\ncontrol = "{path}"\n')
-    answer = json.dumps(said(good("a"), bad("b"))).encode() + b"\n"
+    answer = json.dumps(build_report(good("a"), bad("b"))).encode() + b"\n"
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(path))
         listening.listen()

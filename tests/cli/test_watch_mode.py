@@ -17,7 +17,7 @@ VIDEO = '[[resource]]\nname = "a.example/camera"\nsource = { node = "/dev/video*
 
 
 @contextmanager
-def watching(*arguments):
+def run_watch_mode(*arguments):
     """The program, which goes on; its lines come one by one."""
     words = [sys.executable, "-m", "agent.cli.main", *map(str, arguments), "--watch"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=TOP) as process:
@@ -35,7 +35,7 @@ def host(tree):
 
 
 def test_scan_says_what_came_changed_and_went(host, config):
-    with watching("--root", host.top, "--config", config(VIDEO), "scan", "-o", "jsonl") as process:
+    with run_watch_mode("--root", host.top, "--config", config(VIDEO), "scan", "-o", "jsonl") as process:
         first = [json.loads(process.stdout.readline()) for _ in range(2)]
         assert {one["name"] for one in first} == {"/dev/video0", "/dev/null"}
         host.node("/dev/video1", "c 81:1")
@@ -55,7 +55,7 @@ def test_scan_says_what_came_changed_and_went(host, config):
 
 
 def test_explain_says_it_again_when_it_is_another(host, config):
-    with watching("--root", host.top, "--config", config(VIDEO), "explain", "a.example/camera") as process:
+    with run_watch_mode("--root", host.top, "--config", config(VIDEO), "explain", "a.example/camera") as process:
         said = [process.stdout.readline() for _ in range(5)]
         assert said[-1] == "  devices      1 listed, 1 Healthy\n"
         host.node("/dev/video1", "c 81:1")

@@ -10,14 +10,14 @@ from agent.core.language.value import Absent
 HEAD = '[[resource]]\nname = "example.com/vf"\nsource = "pci"\n'
 
 
-def made(configure, text, head=HEAD):
+def compile_entry(configure, text, head=HEAD):
     found = configure({"resources.d/a.toml": head + text})
     assert found.findings == ()
     return found.resources[0]
 
 
 def test_what_stands_in_the_file(configure):
-    spec = made(
+    spec = compile_entry(
         configure,
         'give.devinfo = { type = "pci", pci = { pci-address = "{address}", rdma-device = "{rdma.name}" }, n = 1 }',
     )
@@ -28,13 +28,13 @@ def test_what_stands_in_the_file(configure):
 
 def test_an_entry_changes_one_thing_of_its_class_or_takes_the_file_out(configure):
     text = 'class = "devinfo-pci"\n'
-    spec = made(configure, text + 'give.devinfo.pci.vhost-net = "/dev/vhost-net"')
+    spec = compile_entry(configure, text + 'give.devinfo.pci.vhost-net = "/dev/vhost-net"')
     assert '"vhost-net":"/dev/vhost-net"' in spec.devinfo.write(lambda _: Absent("x"))
-    assert made(configure, text + "give.devinfo = false").devinfo is None
+    assert compile_entry(configure, text + "give.devinfo = false").devinfo is None
 
 
 def test_the_file_is_a_part_of_what_an_entry_means(configure):
-    one, other = (made(configure, f'give.devinfo.type = "{kind}"') for kind in ("pci", "vdpa"))
+    one, other = (compile_entry(configure, f'give.devinfo.type = "{kind}"') for kind in ("pci", "vdpa"))
     assert one.drop_origin() != other.drop_origin()
 
 

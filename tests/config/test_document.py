@@ -148,7 +148,7 @@ DATA = st.dictionaries(
 )
 
 
-def escaped(text, *, multi=False):
+def escape(text, *, multi=False):
     kept = {"\n", "\t"} if multi else {"\t"}
     return "".join(
         "\\" + char
@@ -173,7 +173,7 @@ class Writer:
         return self.choose("", "", " ", "\t ")
 
     def name(self, name):
-        styles = [f'"{escaped(name)}"']
+        styles = [f'"{escape(name)}"']
         if name and all(char.isascii() and (char.isalnum() or char in "-_") for char in name):
             styles += [name] * 3
         if "'" not in name and "\n" not in name:
@@ -195,7 +195,7 @@ class Writer:
             return value.isoformat()
         if isinstance(value, int):
             return self.choose(str(value), f"{value:_}", f"{value:#x}" if value >= 0 else str(value))
-        styles = [f'"{escaped(value)}"', f'"""\n{escaped(value, multi=True)}"""', f'"""\\\n  {escaped(value)}"""']
+        styles = [f'"{escape(value)}"', f'"""\n{escape(value, multi=True)}"""', f'"""\\\n  {escape(value)}"""']
         if value[:1] in " \t\n":
             styles.pop()
         clean = all(char >= " " and char != "\x7f" for char in value.replace("\n", "").replace("\t", ""))
@@ -250,32 +250,32 @@ class Writer:
                 yield from self.table(item, (*path, name))
 
 
-def written(data, seed):
+def write_document(data, seed):
     writer = Writer(seed)
     lines = writer.choose("\n", "\n\n", "\n# [x]\n").join(writer.table(data))
     return lines + writer.choose("", "\n")
 
 
-def paths_of(data, path=()):
+def list_paths(data, path=()):
     """Every path of data, and its value."""
     items = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
     for step, value in items:
         yield (*path, step), value
-        yield from paths_of(value, (*path, step))
+        yield from list_paths(value, (*path, step))
 
 
-def places_of(place, path=()):
+def list_positions(place, path=()):
     for step, below in place.children.items():
         yield (*path, step)
-        yield from places_of(below, (*path, step))
+        yield from list_positions(below, (*path, step))
 
 
 def agrees(text):
     """The document has the paths of tomllib's data, and each leaf, as written, is its value."""
     document = parse("a.toml", text)
     assert document.data == tomllib.loads(text.removeprefix("\ufeff")) or "nan" in text
-    leaves = dict(paths_of(document.data))
-    assert set(places_of(document._root)) == set(leaves)
+    leaves = dict(list_paths(document.data))
+    assert set(list_positions(document._root)) == set(leaves)
     for path, value in leaves.items():
         key, span = document.find_key(path), document.find_value(path)
         assert key.end_column > key.column
@@ -292,7 +292,7 @@ def agrees(text):
 @settings(max_examples=300)
 @given(DATA, st.integers(0, 1_000_000), st.booleans())
 def test_every_path_has_its_place(data, seed, windows):
-    text = written(data, seed)
+    text = write_document(data, seed)
     assert tomllib.loads(text) == data
     agrees(text.replace("\n", "\r\n") if windows else text)
 

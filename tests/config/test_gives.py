@@ -7,7 +7,7 @@ import pytest
 HEAD = '[[resource]]\nname = "example.com/x"\nsource = { node = "/dev/x[0-9]*" }\n'
 
 
-def given(configure, text):
+def compile_give(configure, text):
     made = configure({"resources.d/a.toml": HEAD + text})
     assert made.findings == ()
     return made.resources[0]
@@ -18,7 +18,7 @@ def sources(texts):
 
 
 def test_mounts(configure):
-    spec = given(
+    spec = compile_give(
         configure,
         "[resource.give.mounts]\n"
         'short = "/opt/{name}"\n'
@@ -39,7 +39,7 @@ def test_mounts(configure):
 
 
 def test_annotations(configure):
-    spec = given(
+    spec = compile_give(
         configure,
         "[resource.give.annotations]\n"
         'plain = { value = "{id}", join = "," }\n'
@@ -55,7 +55,7 @@ def test_annotations(configure):
 
 
 def test_cdi_devices(configure):
-    spec = given(
+    spec = compile_give(
         configure,
         "[resource.give.cdi]\n"
         'one = "example.com/card={name}"\n'
@@ -76,8 +76,8 @@ def test_cdi_devices(configure):
     ],
 )
 def test_what_is_given_is_a_part_of_what_an_entry_means(configure, one, other):
-    assert given(configure, one).drop_origin() != given(configure, other).drop_origin()
-    assert given(configure, one).drop_origin() == given(configure, f"\n{one}").drop_origin()
+    assert compile_give(configure, one).drop_origin() != compile_give(configure, other).drop_origin()
+    assert compile_give(configure, one).drop_origin() == compile_give(configure, f"\n{one}").drop_origin()
 
 
 def test_a_class_gives_and_an_entry_takes_out(configure):
@@ -169,7 +169,7 @@ def test_two_values_on_conditions(configure, one, other, fine):
 
 
 def test_a_condition_is_a_clause_with_words_of_the_grant(configure):
-    spec = given(
+    spec = compile_give(
         configure,
         "let.mine.take = 'x{mine:text}'\nlet.mine.of = 'name'\n"
         "[resource.give.nodes]\n"
@@ -186,7 +186,7 @@ def test_a_condition_is_a_clause_with_words_of_the_grant(configure):
 
 
 def test_one_word_for_the_nodes_of_one_name(configure):
-    spec = given(
+    spec = compile_give(
         configure,
         "let.minor.take = 'x{minor:int}'\nlet.minor.of = 'name'\n"
         "[resource.give.also.old]\nwhen.minor.below = 5\nnodes.ctl = '/dev/old'\n"
@@ -208,7 +208,7 @@ def test_of_a_group_each_member_is_asked(configure):
 
 
 def test_json(configure):
-    spec = given(
+    spec = compile_give(
         configure,
         "[resource.give.env.INFO]\nkey = '{id}'\n"
         "json = { a = 'x{name}', b = { c = [1, '{given.x}'], d = true }, e = [{ f = 0.5 }] }\n"

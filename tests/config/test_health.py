@@ -370,13 +370,13 @@ give.vfio = true
 JOIN = 'join.gpu = { class = "gpu", on = { address = "pci.address" } }\n'
 
 
-def joining(configure, lines, gpu=GPU):
+def compile_joined_check(configure, lines, gpu=GPU):
     return configure({"classes/gpu.toml": gpu, "resources.d/a.toml": HEAD + JOIN + lines + "\n"})
 
 
 def test_the_health_of_a_class_that_is_joined(configure):
     lines = "health.gpu = { holds.gpu.healthy = true, reason = 'its GPU: {gpu.reason}' }\nhealth.own.holds.driver = 'x'"
-    found = joining(configure, lines)
+    found = compile_joined_check(configure, lines)
     assert found.is_valid, found.findings
     (spec,) = found.resources
     assert [check.partner_joins for check in spec.checks] == [("gpu",), ()]
@@ -391,9 +391,9 @@ def test_the_health_of_a_class_that_is_joined(configure):
 
 
 def test_nobody_asks_of_the_health_of_which_nobody_speaks(configure):
-    (spec,) = joining(configure, "health.own.holds.gpu.driver = 'x'").resources
+    (spec,) = compile_joined_check(configure, "health.own.holds.gpu.driver = 'x'").resources
     assert spec.joins[0].pool.partner_checks is None
-    (spec,) = joining(configure, "health.own = { holds.driver = 'x', reason = '{gpu.reason}' }").resources
+    (spec,) = compile_joined_check(configure, "health.own = { holds.driver = 'x', reason = '{gpu.reason}' }").resources
     assert spec.joins[0].pool.partner_checks is not None
 
 
@@ -414,7 +414,9 @@ def test_nobody_asks_of_the_health_of_which_nobody_speaks(configure):
     ],
 )
 def test_where_health_is_not_known(configure, said, marked, code):
-    (finding,) = [finding for finding in joining(configure, said).findings if finding.severity.value == "error"]
+    (finding,) = [
+        finding for finding in compile_joined_check(configure, said).findings if finding.severity.value == "error"
+    ]
     assert (finding.file, finding.line, finding.code) == ("resources.d/a.toml", 6, code)
     assert marked_by(finding) == marked
 
@@ -434,13 +436,13 @@ def test_one_check_speaks_of_as_many_as_it_likes(configure):
 
 def test_who_waits_for_a_partner_to_be_well(configure):
     lines = "wait.ill = { gpu.healthy = false, driver = 'x' }\nwait.own.driver = 'y'"
-    found = joining(configure, lines)
+    found = compile_joined_check(configure, lines)
     assert found.is_valid, found.findings
     (spec,) = found.resources
     assert [clause.name for clause in spec.wait] == ["wait.own"]
     assert [(hinge.clause.name, hinge.partner_joins) for hinge in spec.partner_conditions] == [("wait.ill", ("gpu",))]
     assert spec.joins[0].pool.partner_checks is not None
-    (spec,) = joining(configure, "wait.a.either = { x.gpu.reason = '*79*', y.driver = 'z' }").resources
+    (spec,) = compile_joined_check(configure, "wait.a.either = { x.gpu.reason = '*79*', y.driver = 'z' }").resources
     assert [hinge.partner_joins for hinge in spec.partner_conditions] == [("gpu",)]
 
 
@@ -464,7 +466,7 @@ def test_what_a_class_waits_for_of_its_own_partner(configure):
     ],
 )
 def test_what_is_given_by_the_health_of_a_partner(configure, lines):
-    found = joining(configure, lines)
+    found = compile_joined_check(configure, lines)
     assert found.is_valid, found.findings
     (spec,) = found.resources
     assert spec.partner_joins == ("gpu",)
@@ -474,7 +476,7 @@ def test_what_is_given_by_the_health_of_a_partner(configure, lines):
 
 def test_a_spec_of_our_own_says_nothing_that_hangs_on_the_health_of_a_partner(configure):
     lines = "give.via = 'cdi'\ngive.env = { A = { value = 'a', when.gpu.healthy = true }, B = 'b' }\n"
-    (spec,) = joining(configure, lines).resources
+    (spec,) = compile_joined_check(configure, lines).resources
     assert {one.key: one.in_spec for one in spec.env} == {"A": False, "B": True}
 
 
@@ -498,6 +500,6 @@ def test_health_in_a_circle(configure):
 @pytest.mark.parametrize("word", ["members.gpu.healthy", "kit.gpu.healthy"])
 def test_health_is_asked_of_the_first_ones_partner(configure, word):
     group = "group = { by = 'path_id', parts.kit.driver = 'x' }\n"
-    found = joining(configure, f"{group}health.a.holds = {{ {word} = true }}")
+    found = compile_joined_check(configure, f"{group}health.a.holds = {{ {word} = true }}")
     (finding,) = [finding for finding in found.findings if finding.severity.value == "error"]
     assert (finding.code, finding.write) == ("unknown-word", "write gpu.healthy")

@@ -24,7 +24,7 @@ SAMPLES = [
 ]
 
 
-def loaded(files: dict[str, bytes]) -> Configuration:
+def load_files(files: dict[str, bytes]) -> Configuration:
     with tempfile.TemporaryDirectory() as directory:
         for name, content in files.items():
             path = Path(directory, name)
@@ -50,11 +50,11 @@ def loaded(files: dict[str, bytes]) -> Configuration:
 
 @given(st.binary(max_size=200), st.binary(max_size=200), st.binary(max_size=200))
 def test_any_bytes(agent, entry, device_class):
-    loaded({"agent.toml": agent, "resources.d/a.toml": entry, "classes/c.toml": device_class})
+    load_files({"agent.toml": agent, "resources.d/a.toml": entry, "classes/c.toml": device_class})
 
 
 @st.composite
-def mutated(draw) -> str:
+def draw_mutation(draw) -> str:
     """A sample with pieces of itself or of others cut out, doubled or put elsewhere."""
     text = draw(st.sampled_from(SAMPLES))
     for _ in range(draw(st.integers(1, 4))):
@@ -68,10 +68,10 @@ def mutated(draw) -> str:
 
 
 @settings(max_examples=100)
-@given(mutated(), mutated())
+@given(draw_mutation(), draw_mutation())
 def test_mutated_files(entry, device_class):
     entry = entry if "[[resource]]" in entry else f"[[resource]]\nname = 'a/b'\n{entry}"
-    loaded({"resources.d/a.toml": entry.encode(), "classes/node.toml": device_class.encode()})
+    load_files({"resources.d/a.toml": entry.encode(), "classes/node.toml": device_class.encode()})
 
 
 KEYS = {key for place in PLACES.values() for key in place.keys}
@@ -104,7 +104,7 @@ def toml(value: object) -> str:
     return repr(value)
 
 
-def named(place: str) -> st.SearchStrategy[object]:
+def draw_named_tables(place: str) -> st.SearchStrategy[object]:
     """Named things with the keys of their place, holding anything."""
     inner = st.fixed_dictionaries({}, optional=dict.fromkeys(PLACES[place].keys, VALUES)) | VALUES
     return st.dictionaries(st.sampled_from(["a", "A_b", "x-y", "1", ""]), inner, max_size=2)
@@ -115,7 +115,11 @@ def form(place: str, key: str) -> st.SearchStrategy[object]:
     inner = PLACES[place].keys[key].inner_place
     if not inner:
         return VALUES
-    return named(inner) | st.fixed_dictionaries({}, optional=dict.fromkeys(PLACES[inner].keys, VALUES)) | VALUES
+    return (
+        draw_named_tables(inner)
+        | st.fixed_dictionaries({}, optional=dict.fromkeys(PLACES[inner].keys, VALUES))
+        | VALUES
+    )
 
 
 GIVE = st.fixed_dictionaries({}, optional={key: form("give", key) for key in PLACES["give"].keys})
@@ -134,12 +138,12 @@ SENTENCE = st.fixed_dictionaries({}, optional=OPTIONAL)
 def test_any_shape_under_known_keys(entry, device_class):
     one = "[[resource]]\n" + "".join(f'"{key}" = {toml(value)}\n' for key, value in entry.items())
     other = "".join(f'"{key}" = {toml(value)}\n' for key, value in device_class.items())
-    loaded({"resources.d/a.toml": (one + one).encode(), "classes/c.toml": other.encode()})
+    load_files({"resources.d/a.toml": (one + one).encode(), "classes/c.toml": other.encode()})
 
 
 def test_dotted_keys_without_end():
     deep = ".".join(["not"] * 3000)
-    found = loaded(
+    found = load_files(
         {
             "resources.d/a.toml": f"[[resource]]\nname = 'a/b'\nsource = 'pci'\nmatch.driver.{deep} = 1\n".encode(),
             "resources.d/b.toml": f"[[resource]]\nsource.{'a.' * 3000}b = 1\n".encode(),

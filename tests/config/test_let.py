@@ -41,7 +41,7 @@ def tree(tmp_path):
     return made
 
 
-def said(configure, tree, lines, *, device="0000:00:02.0"):
+def read_words(configure, tree, lines, *, device="0000:00:02.0"):
     """What the own words of an entry say of a device, by name."""
     found = configure({"resources.d/a.toml": HEAD + lines + "\n"})
     assert found.findings == ()
@@ -161,7 +161,7 @@ LETS = [
 
 @pytest.mark.parametrize(("lines", "value"), LETS, ids=[row[0] for row in LETS])
 def test_what_a_word_says(configure, tree, lines, value):
-    found = said(configure, tree, "[resource.let]\n" + lines)["a"]
+    found = read_words(configure, tree, "[resource.let]\n" + lines)["a"]
     if isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], bool):
         found = reason(found)
     assert found == value
@@ -176,25 +176,25 @@ def test_words_of_kfd(configure, tree):
     part = { bits = ["28-31", "0-2"], of = "location" }
     """
     tree.file(f"{CARD}/properties", f"cpu_cores_count 0\nlocation_id {5 << 28 | 0xC1 << 8 | 2 << 3 | 1}\ndomain 0\n")
-    found = said(configure, tree, lines)
+    found = read_words(configure, tree, lines)
     assert (found["at"], found["part"]) == ("0000:c1:02.1", 5 << 3 | 1)
     tree.file(f"{CARD}/properties", "location_id 0\ndomain 0\n")
-    assert reason(said(configure, tree, lines)["at"]) == ("says that it is no PCI function", False)
+    assert reason(read_words(configure, tree, lines)["at"]) == ("says that it is no PCI function", False)
 
 
 def test_what_stands_in_a_path_is_a_name_and_no_way(configure, tree):
     lines = '[resource.let]\nb = "./odd"\na = "./{b}"\nc = "./ports/{b}/state"\nd = "./ports/9{b}"'
     for odd in ("../state", "..", ".", ".hidden", "a/b", "", "/etc/passwd", "a\x07"):
         tree.file(f"{CARD}/odd", odd)
-        found = said(configure, tree, lines)
+        found = read_words(configure, tree, lines)
         assert isinstance(found["a"], Absent), odd
         assert isinstance(found["c"], Absent), odd
     tree.file(f"{CARD}/odd", "*")
-    found = said(configure, tree, lines)
+    found = read_words(configure, tree, lines)
     assert found["a"] == Absent("nothing fits ./[*]")
     assert isinstance(found["d"], Absent)
     tree.file(f"{CARD}/*", "a star")
-    assert said(configure, tree, lines)["a"] == "a star"
+    assert read_words(configure, tree, lines)["a"] == "a star"
 
 
 def test_reading_stays_where_the_kernel_speaks(configure, tree):
@@ -203,7 +203,7 @@ def test_reading_stays_where_the_kernel_speaks(configure, tree):
     tree.node("/dev/watchdog", "c 10:130")
     tree.file("/proc/kmsg", "x")
     lines = '[resource.let]\na = "./out/secret"\nb = "/dev/watchdog"\nc = "/proc/kmsg"\nd = "./config"\ne = "./ports"'
-    found = said(configure, tree, lines)
+    found = read_words(configure, tree, lines)
     assert reason(found["a"]) == ("leads out of /sys and /proc", False)
     assert found["b"] == "watchdog"
     assert reason(found["c"]) == ("is never read: that would wait or act", True)

@@ -8,7 +8,7 @@ from agent.core.language.operators import Equals, Exists
 ENTRY = "resources.d/a.toml"
 
 
-def one(configure, entry: str, **classes: str):
+def load_resource(configure, entry: str, **classes: str):
     """The only resource of a configuration without findings."""
     files = {f"classes/{name}.toml": f'about = "x"\n{text}' for name, text in classes.items()}
     found = configure({ENTRY: f'[[resource]]\nname = "example.com/x"\n{entry}\n', **files})
@@ -23,8 +23,10 @@ def findings(configure, entry: str, **classes: str):
 
 
 def test_short_forms_are_what_they_stand_for(configure):
-    short = one(configure, 'source = "pci"\nreplicas = 8\ngive = { nodes = { a = "/dev/a" }, env = { B = "b" } }')
-    full = one(
+    short = load_resource(
+        configure, 'source = "pci"\nreplicas = 8\ngive = { nodes = { a = "/dev/a" }, env = { B = "b" } }'
+    )
+    full = load_resource(
         configure,
         'source = { kind = "pci" }\nreplicas = { count = 8 }\n'
         'give = { nodes = { a = { path = "/dev/a" } }, env = { B = { value = "b" } } }',
@@ -40,7 +42,7 @@ def test_short_forms_are_what_they_stand_for(configure):
 
 
 def test_a_short_form_in_the_class_merges_with_a_long_one_in_the_entry(configure):
-    resource = one(
+    resource = load_resource(
         configure,
         'class = "c"\ngive.nodes.a.permissions = "mr"',
         c='source = "pci"\ngive.nodes.a = "/dev/a"',
@@ -51,7 +53,7 @@ def test_a_short_form_in_the_class_merges_with_a_long_one_in_the_entry(configure
 
 
 def test_class_then_uses_then_the_entry_and_every_line_knows_its_place(configure):
-    resource = one(
+    resource = load_resource(
         configure,
         'class = "c"\nuses = ["p"]\nmatch.driver = "entry"\nmatch.pf.driver = "ice"',
         c='source = "pci"\nmatch = { driver = "class", vendor = "8086", pf = { exists = true } }',
@@ -70,22 +72,24 @@ def test_class_then_uses_then_the_entry_and_every_line_knows_its_place(configure
 
 
 def test_a_relation_and_a_word_of_it_are_two_facts(configure):
-    resource = one(configure, 'source = "pci"\nmatch = { pf = { driver = "ice", "./sriov_numvfs" = "4" } }')
+    resource = load_resource(configure, 'source = "pci"\nmatch = { pf = { driver = "ice", "./sriov_numvfs" = "4" } }')
     assert [(line.word, line.test) for line in resource.match.lines] == [
         ("pf.driver", Equals("ice")),
         ("pf/sriov_numvfs", Equals("4")),
     ]
-    both = one(configure, 'class = "c"\nmatch.pf.driver = "ice"', c='source = "pci"\nmatch.pf = { exists = true }')
+    both = load_resource(
+        configure, 'class = "c"\nmatch.pf.driver = "ice"', c='source = "pci"\nmatch.pf = { exists = true }'
+    )
     assert [(line.word, line.test) for line in both.match.lines] == [("pf", Exists(True)), ("pf.driver", Equals("ice"))]
 
 
 def test_paths_have_one_form_so_that_an_entry_replaces_them(configure):
-    resource = one(configure, 'class = "c"\nmatch."././a//b" = "2"', c='source = "pci"\nmatch."./a/b" = "1"')
+    resource = load_resource(configure, 'class = "c"\nmatch."././a//b" = "2"', c='source = "pci"\nmatch."./a/b" = "1"')
     assert [(line.word, line.test) for line in resource.match.lines] == [("./a/b", Equals("2"))]
 
 
 def test_lists_tests_and_sources_are_replaced_whole(configure):
-    resource = one(
+    resource = load_resource(
         configure,
         'class = "c"\nsource = { node = "/dev/b" }\nid = "{name}"\nmatch.name = { like = "b*" }',
         c='source = { node = ["/dev/a", "/dev/c"] }\nid = ["{node}", "{name}"]\n'
@@ -97,7 +101,9 @@ def test_lists_tests_and_sources_are_replaced_whole(configure):
 
 
 def test_about_is_never_inherited_and_does_not_conflict(configure):
-    assert one(configure, 'class = "a"\nuses = ["b"]', a='source = "pci"', b="part = true").source == Source("pci")
+    assert load_resource(configure, 'class = "a"\nuses = ["b"]', a='source = "pci"', b="part = true").source == Source(
+        "pci"
+    )
 
 
 CONFLICT = {"a": 'source = "pci"\nreplicas = 2', "b": "replicas = 3"}
@@ -110,24 +116,29 @@ def test_two_used_classes_that_differ_are_an_error(configure):
 
 
 def test_unless_the_entry_says_it(configure):
-    assert one(configure, 'class = "a"\nuses = ["b"]\nreplicas = 4', **CONFLICT).shares == 4
+    assert load_resource(configure, 'class = "a"\nuses = ["b"]\nreplicas = 4', **CONFLICT).shares == 4
 
 
 def test_unless_they_say_the_same(configure):
-    assert one(configure, 'class = "a"\nuses = ["b"]', a='source = "pci"\nreplicas = 2', b="replicas = 2").shares == 2
+    assert (
+        load_resource(configure, 'class = "a"\nuses = ["b"]', a='source = "pci"\nreplicas = 2', b="replicas = 2").shares
+        == 2
+    )
 
 
 def test_the_same_part_reached_twice_is_one_part(configure):
     parts = {"p": 'replicas = 2\nmatch.driver = "x"\nexclude.e.driver = "y"'}
-    resource = one(configure, 'class = "a"\nuses = ["b"]', a='uses = ["p"]\nsource = "pci"', b='uses = ["p"]', **parts)
+    resource = load_resource(
+        configure, 'class = "a"\nuses = ["b"]', a='uses = ["p"]\nsource = "pci"', b='uses = ["p"]', **parts
+    )
     assert resource.shares == 2
 
 
 def test_a_change_wins_over_the_untouched_value_whatever_the_order(configure):
     parts = {"p": "replicas = 2", "b": 'uses = ["p"]'}
     changed = 'uses = ["p"]\nsource = "pci"\nreplicas = 3'
-    assert one(configure, 'class = "a"\nuses = ["b"]', a=changed, **parts).shares == 3
-    assert one(configure, 'class = "b"\nuses = ["a"]', a=changed, **parts).shares == 3
+    assert load_resource(configure, 'class = "a"\nuses = ["b"]', a=changed, **parts).shares == 3
+    assert load_resource(configure, 'class = "b"\nuses = ["a"]', a=changed, **parts).shares == 3
 
 
 def test_two_changes_of_one_value_conflict(configure):
@@ -148,7 +159,7 @@ def test_what_one_way_took_out_the_other_does_not_bring_back(configure):
         "b": 'uses = ["p"]',
     }
     for entry in ('class = "a"\nuses = ["b"]', 'class = "b"\nuses = ["a"]'):
-        resource = one(configure, entry, **classes)
+        resource = load_resource(configure, entry, **classes)
         assert (resource.exclude, resource.nodes, resource.env) == ((), (), ())
 
 
@@ -165,12 +176,12 @@ def test_taking_out_on_one_way_and_changing_on_the_other_conflict(configure):
 
 def test_false_takes_out_and_what_was_taken_out_can_be_said_anew(configure):
     classes = {"c": 'source = "pci"\nmatch.driver = "x"\nexclude = { a.driver = "a", b.driver = "b" }'}
-    resource = one(configure, 'class = "c"\nmatch = false\nexclude.a = false', **classes)
+    resource = load_resource(configure, 'class = "c"\nmatch = false\nexclude.a = false', **classes)
     assert resource.match.lines == ()
     assert [clause.name for clause in resource.exclude] == ["exclude.b"]
-    assert one(configure, 'class = "c"\nexclude = false', **classes).exclude == ()
+    assert load_resource(configure, 'class = "c"\nexclude = false', **classes).exclude == ()
     classes["d"] = 'uses = ["c"]\nexclude.a = false'
-    again = one(configure, 'class = "d"\nexclude.a.driver = "z"', **classes)
+    again = load_resource(configure, 'class = "d"\nexclude.a.driver = "z"', **classes)
     assert {(clause.name, clause.lines[0].source_text) for clause in again.exclude} == {
         ("exclude.b", '"b"'),
         ("exclude.a", '"z"'),
@@ -183,7 +194,7 @@ def test_taking_out_what_is_not_there_is_an_error(configure):
 
 
 def test_false_in_a_clause_is_a_test(configure):
-    resource = one(configure, 'class = "c"\nmatch.is_vf = false', c='source = "pci"\nmatch.is_vf = true')
+    resource = load_resource(configure, 'class = "c"\nmatch.is_vf = false', c='source = "pci"\nmatch.is_vf = true')
     assert [line.test for line in resource.match.lines] == [Equals(False)]
 
 

@@ -8,26 +8,26 @@ PCI = 'source = "pci"\n'
 HEAD = '[[resource]]\nname = "example.com/x"\n'
 
 
-def loaded(configure, *entries):
+def load_entries(configure, *entries):
     text = "\n".join(f"[[resource]]\n{entry}" for entry in entries)
     return configure({"resources.d/a.toml": text})
 
 
-def one(configure, text):
-    configuration = loaded(configure, f'name = "example.com/x"\n{PCI}{text}')
+def load_entry(configure, text):
+    configuration = load_entries(configure, f'name = "example.com/x"\n{PCI}{text}')
     assert not configuration.findings, configuration.findings
     (spec,) = configuration.resources
     return spec
 
 
 def mistakes(configure, *entries):
-    return [(found.line, found.code, found.write) for found in loaded(configure, *entries).findings]
+    return [(found.line, found.code, found.write) for found in load_entries(configure, *entries).findings]
 
 
 def test_a_name_may_have_words_behind_its_slash(configure):
-    (spec,) = loaded(configure, f'name = "example.com/{{driver|upper}}-vf"\n{PCI}').resources
+    (spec,) = load_entries(configure, f'name = "example.com/{{driver|upper}}-vf"\n{PCI}').resources
     assert spec.name == spec.name_template.source == "example.com/{driver|upper}-vf"
-    assert one(configure, "").name_template is None
+    assert load_entry(configure, "").name_template is None
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_a_name_that_the_kubelet_would_not_take(configure, name, code, write):
 def test_an_entry_adds_to_one_before_it(configure):
     first = f'name = "example.com/x"\n{PCI}registration = "watcher"\nlimit.distinct = true\nexpect = 3'
     adding = f'adds_to = "example.com/x"\n{PCI}topology = "none"'
-    configuration = loaded(configure, first, adding)
+    configuration = load_entries(configure, first, adding)
     assert configuration.is_valid
     owner, more = configuration.resources
     assert (owner.is_addition, more.is_addition, more.name) == (False, True, "example.com/x")
@@ -62,7 +62,7 @@ def test_an_entry_adds_to_one_before_it(configure):
 def test_a_name_with_words_is_added_to_by_its_text(configure):
     first = f'name = "example.com/{{driver}}"\n{PCI}'
     adding = 'adds_to = "example.com/{driver}"\nsource = { subsystem = "net" }\nid = "{path_id}"'
-    _, more = loaded(configure, first, adding).resources
+    _, more = load_entries(configure, first, adding).resources
     assert more.is_addition
     assert more.name_template.source == "example.com/{driver}"
 
@@ -98,18 +98,20 @@ def test_what_adds_to_an_entry_with_an_error_is_left_out_with_it(configure):
 
 
 def test_shares_by_a_word(configure):
-    by = one(configure, 'replicas = { by = "driver", map = { "a*" = 2, "ab*" = 3, abc = 4 }, else = 1 }').share_map
+    by = load_entry(
+        configure, 'replicas = { by = "driver", map = { "a*" = 2, "ab*" = 3, abc = 4 }, else = 1 }'
+    ).share_map
     assert [by.find_count(text) for text in ("abc", "abd", "ax", "b")] == [4, 3, 2, 1]
-    by = one(configure, 'replicas = { by = "numa", map = { 0 = 2, 1 = 1 }, suffix = "::s" }')
+    by = load_entry(configure, 'replicas = { by = "numa", map = { 0 = 2, 1 = 1 }, suffix = "::s" }')
     assert (by.shares, by.share_map.find_count("0"), by.share_map.find_count("2"), by.share_suffix) == (
         None,
         2,
         None,
         "::s",
     )
-    by = one(configure, 'replicas = { by = "vendor", map = { "0x15B3" = 2 } }').share_map
+    by = load_entry(configure, 'replicas = { by = "vendor", map = { "0x15B3" = 2 } }').share_map
     assert by.find_count("15b3") == 2
-    assert one(configure, 'replicas = { by = "is_vf", map = { true = 2 } }').share_map.find_count("true") == 2
+    assert load_entry(configure, 'replicas = { by = "is_vf", map = { true = 2 } }').share_map.find_count("true") == 2
 
 
 @pytest.mark.parametrize(
@@ -138,16 +140,16 @@ def test_shares_by_a_word(configure):
     ],
 )
 def test_mistakes(configure, text, write):
-    (found,) = loaded(configure, f'name = "example.com/x"\n{PCI}{text}').findings
+    (found,) = load_entries(configure, f'name = "example.com/x"\n{PCI}{text}').findings
     assert found.write == write
     assert found.severity.value == "error"
 
 
 def test_slots(configure):
-    slots = one(configure, "slots = 8\nreplicas = 1").slots
+    slots = load_entry(configure, "slots = 8\nreplicas = 1").slots
     assert (slots.count, slots.id.source) == (8, "{resource|digest:8}-{n}")
     text = 'source = { subsystem = "net" }\nslots = { count = 2, id = "{resource|last:3}-{n}" }'
-    (spec,) = loaded(configure, f'name = "example.com/{{driver}}"\n{text}').resources
+    (spec,) = load_entries(configure, f'name = "example.com/{{driver}}"\n{text}').resources
     assert spec.slots.count == 2
     assert spec.id == ()
 
@@ -155,14 +157,14 @@ def test_slots(configure):
 def test_what_one_container_has_alone_need_not_be_told_apart(configure):
     give = "give.env.A = '{address}'"
     assert [code for _, code, _ in mistakes(configure, f'name = "a/b"\n{PCI}{give}')] == ["differs-between-devices"]
-    assert one(configure, f"limit.per_container = 1\n{give}").env
+    assert load_entry(configure, f"limit.per_container = 1\n{give}").env
     alone = f'name = "a/b"\n{PCI}{give}\nslots = 2\nlimit.per_container = 1'
     assert [code for _, code, _ in mistakes(configure, alone)] == ["differs-between-devices"]
 
 
 def test_the_rest(configure):
-    spec = one(configure, "topology = [1, 0]\nexpect = 2\nwait.a.driver = 'x'\ngate.b = { host.iommu = true }")
+    spec = load_entry(configure, "topology = [1, 0]\nexpect = 2\nwait.a.driver = 'x'\ngate.b = { host.iommu = true }")
     assert (spec.topology, spec.expect) == ((0, 1), 2)
     assert [clause.name for clause in (*spec.wait, *spec.gate)] == ["wait.a", "gate.b"]
-    assert one(configure, 'topology = "none"').topology == ()
-    assert one(configure, 'topology = "number"').topology == "number"
+    assert load_entry(configure, 'topology = "none"').topology == ()
+    assert load_entry(configure, 'topology = "number"').topology == "number"

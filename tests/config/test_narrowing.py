@@ -39,7 +39,7 @@ class Known:
         raise AssertionError(word)
 
 
-def served(configure, entry, **classes):
+def find_served_devices(configure, entry, **classes):
     """Return the numbers of the devices that the entry serves, or its findings if it has any."""
     files = {f"classes/{name}.toml": f'about = "x"\n{text}\n' for name, text in classes.items()}
     files["resources.d/a.toml"] = f'[[resource]]\nname = "example.com/x"\n{entry}\n'
@@ -123,9 +123,9 @@ NARROWING = [
 @pytest.mark.parametrize(("way", "base", "own", "holds"), NARROWING)
 def test_what_is_added_narrows(configure, way, base, own, holds):
     base = f'source = "pci"\n{base}'
-    alone = served(configure, 'class = "c"', c=base)
+    alone = find_served_devices(configure, 'class = "c"', c=base)
     entry, classes = way(base, own)
-    found = served(configure, entry, **classes)
+    found = find_served_devices(configure, entry, **classes)
     assert found == those(holds)
     assert found <= alone
 
@@ -149,7 +149,7 @@ OVERRIDES = [
 
 @pytest.mark.parametrize(("base", "own", "holds"), OVERRIDES, ids=[f"{row[1]} over {row[0]}" for row in OVERRIDES])
 def test_a_named_thing_is_overridden(configure, base, own, holds):
-    assert served(configure, f'class = "c"\n{own}', c=f'source = "pci"\n{base}') == those(holds)
+    assert find_served_devices(configure, f'class = "c"\n{own}', c=f'source = "pci"\n{base}') == those(holds)
 
 
 @pytest.mark.parametrize("gone", ["match.either = { a = false, b = false }", "match.either = {}"])
@@ -157,13 +157,15 @@ def test_an_either_without_alternatives_is_an_error(configure, gone):
     """Else the line would be gone, and everything would match."""
     base = f"match.either = {AB}" if "false" in gone else ""
     address = "resource[1].match.either" + (".b" if base else "")
-    assert served(configure, f'class = "c"\n{gone}', c=f'source = "pci"\n{base}') == [("missing", address)]
+    assert find_served_devices(configure, f'class = "c"\n{gone}', c=f'source = "pci"\n{base}') == [("missing", address)]
 
 
 def test_alternatives_of_two_files_with_one_name_are_both_asked(configure):
     first = f"match.either = {AB_NUMA}"
     second = "match.either = { y = { vendor = '8086' }, z = { numa = 1 } }"
-    found = served(configure, 'class = "c"\nuses = ["p"]', c=f'source = "pci"\n{first}', p=f"part = true\n{second}")
+    found = find_served_devices(
+        configure, 'class = "c"\nuses = ["p"]', c=f'source = "pci"\n{first}', p=f"part = true\n{second}"
+    )
     assert found == those(
         lambda d: (
             ((d["numa"] == 0 and d["driver"] == "a") or d["driver"] == "b")
@@ -177,8 +179,8 @@ def test_two_used_classes_do_not_weaken_one_of_the_same_name(configure, section)
     """Their lines in one clause would keep out only what both keep out."""
     files = {"c": f"source = 'pci'\n{section}.e.driver = 'a'", "p": f"part = true\n{section}.e.numa = 0"}
     entry = 'class = "c"\nuses = ["p"]'
-    assert served(configure, entry, **files) == [("merge-conflict", "resource[1].uses")]
-    decided = served(configure, f"{entry}\n{section}.e.vendor = '10de'", **files)
+    assert find_served_devices(configure, entry, **files) == [("merge-conflict", "resource[1].uses")]
+    decided = find_served_devices(configure, f"{entry}\n{section}.e.vendor = '10de'", **files)
     assert decided == those(lambda d: d["vendor"] == "8086")
 
 
@@ -186,7 +188,7 @@ def test_two_used_classes_do_not_weaken_one_of_the_same_name(configure, section)
 def test_one_part_reached_twice_is_still_one(configure, entry):
     part = f"match.either = {AB}\nexclude.e.vendor = '10de'"
     change = "match.either.a = false\nexclude.e.driver = 'b'"
-    found = served(configure, entry, p=part, c='source = "pci"\nuses = ["p"]', d=f'uses = ["p"]\n{change}')
+    found = find_served_devices(configure, entry, p=part, c='source = "pci"\nuses = ["p"]', d=f'uses = ["p"]\n{change}')
     assert found == those(lambda d: d["driver"] == "b" and d["vendor"] == "8086")
 
 

@@ -11,7 +11,7 @@ def load(configure, lines, head=HEAD):
     return configure({"resources.d/a.toml": f"{head}{lines}\n"})
 
 
-def made(configure, lines, section="prestart", head=HEAD):
+def compile_programs(configure, lines, section="prestart", head=HEAD):
     found = load(configure, lines, head)
     assert found.findings == ()
     return getattr(found.resources[0], section)
@@ -19,23 +19,23 @@ def made(configure, lines, section="prestart", head=HEAD):
 
 @pytest.mark.parametrize("section", ["prepare", "prestart"])
 def test_what_is_not_said(configure, section):
-    (program,) = made(configure, f'{section}.a.run = ["/sbin/x", "-v", ""]', section)
+    (program,) = compile_programs(configure, f'{section}.a.run = ["/sbin/x", "-v", ""]', section)
     assert (program.name, program.timeout, program.optional, program.condition) == ("a", 5.0, False, None)
     assert [text.source for text in program.run] == ["/sbin/x", "-v", ""]
 
 
 def test_all_that_can_be_said(configure):
     lines = 'prepare.a = { run = ["/x"], timeout = "2m", optional = true, when = { "/dev/x" = { exists = false } } }'
-    (program,) = made(configure, lines, "prepare")
+    (program,) = compile_programs(configure, lines, "prepare")
     assert (program.timeout, program.optional) == (120.0, True)
     assert [line.address for line in program.condition.lines] == ["prepare.a.when./dev/x"]
 
 
 def test_words(configure):
     lines = 'let.bay = "./bay"\nprestart.a = { run = ["/x", "{bay}", "{id}", "{pci.address}"], when.asked = 1 }'
-    (program,) = made(configure, lines)
+    (program,) = compile_programs(configure, lines)
     assert set(program.list_words()) == {"bay", "id", "pci.address", "asked"}
-    (program,) = made(configure, 'prepare.a.run = ["/x", "--kernel={host.kernel}"]', "prepare")
+    (program,) = compile_programs(configure, 'prepare.a.run = ["/x", "--kernel={host.kernel}"]', "prepare")
     assert set(program.list_words()) == {"host.kernel"}
 
 

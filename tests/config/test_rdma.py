@@ -8,7 +8,7 @@ HEAD = '[[resource]]\nname = "example.com/hca"\nsource = "infiniband"\n'
 DEFAULT = [("uverbs", False), ("umad", True), ("issm", True), ("rdma_cm", True)]
 
 
-def given(configure, text, head=HEAD):
+def compile_give(configure, text, head=HEAD):
     made = configure({"resources.d/a.toml": head + text})
     assert made.findings == ()
     return made.resources[0]
@@ -34,7 +34,7 @@ def sets(spec):
     ],
 )
 def test_what_is_required_and_what_need_not_be_there(configure, text, expected):
-    assert sets(given(configure, text)) == expected
+    assert sets(compile_give(configure, text)) == expected
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_what_is_required_and_what_need_not_be_there(configure, text, expected):
     ],
 )
 def test_the_way_to_the_rdma_device(configure, source, uverbs):
-    spec = given(configure, "give.rdma = true", f'[[resource]]\nname = "example.com/hca"\nsource = {source}\n')
+    spec = compile_give(configure, "give.rdma = true", f'[[resource]]\nname = "example.com/hca"\nsource = {source}\n')
     assert [node.path.source for node in spec.nodes] == [
         uverbs,
         uverbs.replace("uverbs", "umad"),
@@ -59,10 +59,10 @@ def test_the_way_to_the_rdma_device(configure, source, uverbs):
 
 
 def test_permissions_and_when_are_of_all_of_them(configure):
-    spec = given(configure, 'give.rdma = { permissions = "wmr", when = { numa = 1 } }')
+    spec = compile_give(configure, 'give.rdma = { permissions = "wmr", when = { numa = 1 } }')
     assert {node.permissions for node in spec.nodes} == {"rwm"}
     assert all(node.condition is not None for node in spec.nodes)
-    assert given(configure, "give.rdma = { when = { numa = 1 } }").find_give_words() >= {
+    assert compile_give(configure, "give.rdma = { when = { numa = 1 } }").find_give_words() >= {
         "numa",
         "rdma.umad",
         "rdma.name",
@@ -70,7 +70,7 @@ def test_permissions_and_when_are_of_all_of_them(configure):
 
 
 def test_what_the_entry_did_not_choose_gives_nothing(configure):
-    spec = given(
+    spec = compile_give(
         configure,
         'options.with = { about = "x", one_of = ["rdma", "none"], value = "none" }\n'
         'give.rdma.when = { options.with = "rdma" }',
@@ -79,7 +79,7 @@ def test_what_the_entry_did_not_choose_gives_nothing(configure):
 
 
 def test_of_a_group_each_host_device_gives_its_own(configure):
-    spec = given(configure, 'group = "pci.slot"\ngive.rdma = true')
+    spec = compile_give(configure, 'group = "pci.slot"\ngive.rdma = true')
     assert [node.per_member for node in spec.nodes] == [True, True, True, False]
 
 

@@ -27,7 +27,7 @@ def plain(node: Node) -> object:
     raise TypeError(node)
 
 
-def said(text: str, directory: Path, **classes: str) -> tuple[dict[str, object], list[Finding]]:
+def merge_entry(text: str, directory: Path, **classes: str) -> tuple[dict[str, object], list[Finding]]:
     """The merged sentence of an entry, and what is wrong with it."""
     (directory / "classes").mkdir(exist_ok=True)
     for name, content in classes.items():
@@ -123,7 +123,7 @@ SHORT = [
 
 @pytest.mark.parametrize(("text", "tree"), SHORT, ids=[row[0] for row in SHORT])
 def test_short_forms_stand_for_the_whole(tmp_path, text, tree):
-    assert said(text, tmp_path) == (tree, [])
+    assert merge_entry(text, tmp_path) == (tree, [])
 
 
 # What is below: the class, the entry over it, and what comes of both.
@@ -223,7 +223,7 @@ OVER = [
 
 @pytest.mark.parametrize(("base", "own", "tree"), OVER, ids=[f"{row[1]} over {row[0]}" for row in OVER])
 def test_an_entry_goes_over_its_class(tmp_path, base, own, tree):
-    assert said(f'class = "c"\n{own}', tmp_path, c=f'about = "x"\n{base}') == (tree, [])
+    assert merge_entry(f'class = "c"\n{own}', tmp_path, c=f'about = "x"\n{base}') == (tree, [])
 
 
 OUT = ["group", "slots", "match", "exclude", "wait", "gate", "topology", "replicas", "give.vfio", "give.rdma"]
@@ -232,7 +232,7 @@ OUT += ["give.devinfo", "let.a", "join.a", "health.a", "links.a", "prepare.a", "
 
 @pytest.mark.parametrize("address", OUT)
 def test_taking_out_what_is_not_there_is_an_error(tmp_path, address):
-    _, (finding,) = said(f"{address} = false", tmp_path)
+    _, (finding,) = merge_entry(f"{address} = false", tmp_path)
     assert (finding.line, finding.code) == (2, "nothing-to-take-out")
 
 
@@ -247,17 +247,17 @@ USED_TOGETHER = [
 @pytest.mark.parametrize(("first", "second", "address"), USED_TOGETHER)
 def test_two_used_classes_differ_only_where_both_say_it(tmp_path, first, second, address):
     classes = {"a": f'about = "x"\n{first}', "b": f'about = "x"\n{second}'}
-    _, findings = said('uses = ["a", "b"]', tmp_path, **classes)
+    _, findings = merge_entry('uses = ["a", "b"]', tmp_path, **classes)
     assert [finding.message.rpartition("differ on ")[2] for finding in findings] == (
         [f"{address}; say it here"] if address else []
     )
 
 
 def test_a_name_and_adds_to_exclude_each_other(tmp_path):
-    _, (own,) = said('name = "a/b"\nadds_to = "a/c"', tmp_path)
+    _, (own,) = merge_entry('name = "a/b"\nadds_to = "a/c"', tmp_path)
     assert (own.line, own.code) == (3, "merge-conflict")
     classes = {"a": 'about = "x"\nname = "a/b"', "b": 'about = "x"\nadds_to = "a/c"'}
-    _, (used,) = said('uses = ["a", "b"]', tmp_path, **classes)
+    _, (used,) = merge_entry('uses = ["a", "b"]', tmp_path, **classes)
     assert (used.file, used.code) == ("classes/b.toml", "merge-conflict")
 
 
@@ -334,7 +334,7 @@ WRONG = [
 
 @pytest.mark.parametrize(("text", "column", "code", "message", "write"), WRONG, ids=[row[0] for row in WRONG])
 def test_one_mistake(tmp_path, text, column, code, message, write):
-    _, (finding,) = said(text, tmp_path)
+    _, (finding,) = merge_entry(text, tmp_path)
     assert (finding.line, finding.column, finding.code) == (2, column, code)
     assert message in finding.message
     if write is not None:
@@ -357,7 +357,7 @@ OTHER_PLACES = {
 
 @pytest.mark.parametrize(("key", "place"), OTHER_PLACES.items())
 def test_a_key_of_several_other_places_is_of_the_first_in_the_table(tmp_path, key, place):
-    _, (finding,) = said(f"limit.{key} = 1", tmp_path)
+    _, (finding,) = merge_entry(f"limit.{key} = 1", tmp_path)
     assert finding.write == f"nearest: {key}, of {place}"
 
 

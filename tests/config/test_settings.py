@@ -17,30 +17,30 @@ from tests.config.marks import marked_by
 DEFAULT = Path(__file__).parents[2] / "config" / "agent.toml"
 
 
-def said(text: str):
+def load_settings(text: str):
     return read_settings(parse("agent.toml", text))
 
 
-def _key_of(field):
+def _find_key(field):
     return {name: key for key, name in FIELD_NAMES.items()}.get(field, field)
 
 
 def test_the_file_we_ship_says_every_key_and_its_default():
-    settings, findings = said(DEFAULT.read_text(encoding="utf-8"))
+    settings, findings = load_settings(DEFAULT.read_text(encoding="utf-8"))
     assert findings == []
     assert settings == Settings()
     written = tomllib.loads(DEFAULT.read_text(encoding="utf-8"))
     assert {name: set(table) for name, table in written.items()} == {
-        name: {_key_of(field) for field in table} for name, table in to_builtins(settings).items()
+        name: {_find_key(field) for field in table} for name, table in to_builtins(settings).items()
     }
 
 
 def test_nothing_said_is_the_defaults():
-    assert said("") == (Settings(), [])
+    assert load_settings("") == (Settings(), [])
 
 
 def test_every_kind_of_value():
-    settings, findings = said(
+    settings, findings = load_settings(
         """
         kubelet = { dir = "/d", registration = "watcher" }
         look = { every = "2m", settle = "1.5s" }
@@ -101,7 +101,7 @@ def test_every_kind_of_value():
     ],
 )
 def test_one_mistake(text, column, marked, code, write):
-    settings, findings = said(text)
+    settings, findings = load_settings(text)
     (finding,) = findings
     assert (finding.line, finding.column, marked_by(finding)) == (1, column, marked)
     assert (finding.code, finding.write) == (code, write)
@@ -109,17 +109,17 @@ def test_one_mistake(text, column, marked, code, write):
 
 
 def test_the_longest_socket_directory_fits():
-    assert said(f"kubelet.dir = '/{'x' * 65}'")[1] == []
+    assert load_settings(f"kubelet.dir = '/{'x' * 65}'")[1] == []
 
 
 def test_what_is_said_of_sockets_is_what_the_endpoint_makes():
     directory = f"/{'x' * 65}"
-    assert said(f"kubelet.dir = '{directory}'")[1] == []
+    assert load_settings(f"kubelet.dir = '{directory}'")[1] == []
     assert len(f"{directory}/.{format_socket_name('example.com/a', make_generation())}") == PATH_LIMIT
 
 
 def test_all_mistakes_at_once_and_the_rest_is_taken():
-    settings, findings = said("[look]\nevery = 3\nsettle = '20ms'\n[log]\nlevle = 'info'\n")
+    settings, findings = load_settings("[look]\nevery = 3\nsettle = '20ms'\n[log]\nlevle = 'info'\n")
     assert [(finding.line, finding.code) for finding in findings] == [(2, "type"), (5, "unknown-key")]
     assert settings.look.debounce_time == 0.02
 

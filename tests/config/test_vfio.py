@@ -11,7 +11,7 @@ IOMMUFD, CDEV = ("vfio.iommufd", "/dev/iommu"), ("vfio.cdev", "{vfio.cdev}")
 NONE, THERE = ("vfio.cdev", "{ exists = false }"), ("vfio.cdev", "{ exists = true }")
 
 
-def given(configure, text, head=HEAD):
+def compile_give(configure, text, head=HEAD):
     made = configure({"resources.d/a.toml": f"{head}{text}\n"})
     assert made.findings == ()
     return made.resources[0]
@@ -36,7 +36,7 @@ def nodes(spec):
     ],
 )
 def test_the_nodes_of_each_backend_and_where_they_are_given(configure, text, legacy, iommufd):
-    spec = given(configure, f"give.vfio = {text}")
+    spec = compile_give(configure, f"give.vfio = {text}")
     expected = [*([CONTROL, GROUP] if legacy is not None else []), *([IOMMUFD, CDEV] if iommufd is not None else [])]
     assert nodes(spec) == expected
     for node in spec.nodes:
@@ -45,7 +45,7 @@ def test_the_nodes_of_each_backend_and_where_they_are_given(configure, text, leg
 
 
 def test_where_the_nodes_come_out(configure):
-    spec = given(configure, "give.vfio = { backend = 'both', permissions = 'mr' }")
+    spec = compile_give(configure, "give.vfio = { backend = 'both', permissions = 'mr' }")
     assert [node.container_paths[0].source for node in spec.nodes] == [
         "/dev/vfio/vfio",
         "/dev/vfio/{iommu.group}",
@@ -53,12 +53,12 @@ def test_where_the_nodes_come_out(configure):
         "{vfio.cdev}",
     ]
     assert {node.permissions for node in spec.nodes} == {"rm"}
-    spec = given(configure, "give.vfio = { backend = 'both', to = '/dev/vfio/{n}' }")
+    spec = compile_give(configure, "give.vfio = { backend = 'both', to = '/dev/vfio/{n}' }")
     assert spec.nodes[1].container_paths[0].source == "/dev/vfio/{n}"
 
 
 def test_without_an_iommu_there_is_another_node(configure):
-    spec = given(configure, "give.vfio = { backend = 'legacy', noiommu = true, when.driver = 'vfio-pci' }")
+    spec = compile_give(configure, "give.vfio = { backend = 'legacy', noiommu = true, when.driver = 'vfio-pci' }")
     assert nodes(spec) == [CONTROL, GROUP, ("vfio.group", "{vfio.noiommu}")]
     driver = ("driver", "'vfio-pci'")
     assert [whens(node) for node in spec.nodes] == [
@@ -70,14 +70,14 @@ def test_without_an_iommu_there_is_another_node(configure):
 
 def test_of_several_host_devices_each_gives_its_own(configure):
     text = "group.by = 'iommu.group'\ngive.vfio = 'both'\ngive.env.A = { value = '{given.vfio.cdev}', join = ',' }"
-    spec = given(configure, text)
+    spec = compile_give(configure, text)
     assert [node.name for node in spec.nodes if node.per_member] == ["vfio.group", "vfio.cdev"]
-    spec = given(configure, "give.vfio = true\ngive.also.x = { when.numa = 0, vfio = 'both' }")
+    spec = compile_give(configure, "give.vfio = true\ngive.also.x = { when.numa = 0, vfio = 'both' }")
     assert len(spec.nodes) == 8
 
 
 def test_the_check_that_comes_along(configure):
-    (check,) = given(configure, "give.vfio = true").checks
+    (check,) = compile_give(configure, "give.vfio = true").checks
     assert (
         check.name,
         check.recheck_on_allocate,
@@ -93,7 +93,7 @@ def test_the_check_that_comes_along(configure):
     )
     assert [line.word for line in check.criterion.clause.walk_lines()] == ["iommu.viable"]
     text = "health.vfio = { trip = '2s', recover = 'never' }\nhealth.b.holds.numa = 0\ngive.vfio = 'legacy'"
-    first, second = given(configure, text).checks
+    first, second = compile_give(configure, text).checks
     assert (first.name, first.failure_threshold, first.recovery_threshold, first.recheck_on_allocate) == (
         "vfio",
         LookDuration(2.0),
@@ -114,7 +114,7 @@ def test_the_check_that_comes_along(configure):
     ],
 )
 def test_the_check_is_asked_where_something_is_given(configure, text, words):
-    spec = given(configure, text)
+    spec = compile_give(configure, text)
     (check,) = spec.checks
     assert [line.word for line in check.condition.walk_lines()] == words
     assert len(spec.vfio) == 1 + ("vfio = true" in text)
@@ -161,4 +161,4 @@ def test_only_what_vfio_hands_out(configure, source):
     head = f'[[resource]]\nname = "example.com/vf"\nsource = {source}\n'
     (finding,) = configure({"resources.d/a.toml": f"{head}give.vfio = true\n"}).findings
     assert "VFIO hands out PCI functions and mediated devices" in finding.message
-    assert given(configure, "give.vfio = 'legacy'", head.replace(source, '"mdev"')).vfio
+    assert compile_give(configure, "give.vfio = 'legacy'", head.replace(source, '"mdev"')).vfio

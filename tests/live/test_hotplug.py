@@ -12,7 +12,7 @@ from agent.host import udev
 from agent.host.inotify import PathWatch
 from agent.host.root import Root
 from device_agent_lab.simulated.errors import PodRefused
-from tests.agent.rig import BAR, FOO, entry, minor_of
+from tests.agent.rig import BAR, FOO, entry, make_minor
 from tests.live.received_lists import HEALTHY, UNHEALTHY, kernel_event, last, moments, story
 from tests.live.sticks import stick, unstick
 
@@ -71,7 +71,7 @@ async def test_a_node_made_anew_between_two_looks_is_handed_out_as_it_is_now(rig
         await agent.tracker.wait_for_look()
         (after,) = agent.registry.get_list(FOO).devices
         assert [(node.major, node.minor) for node in (*before.nodes, *after.nodes)] == [
-            (240, minor_of("foo0")),
+            (240, make_minor("foo0")),
             (250, 7),
         ]
         assert (await rig.kubelet.allocate("p", "c", {FOO: 1})).devices == {"/dev/foo0": ("/dev/foo0", "rw")}

@@ -7,7 +7,7 @@ import pytest
 
 from agent.allocation import allocation
 from device_agent_lab.simulated.errors import PodRefused
-from tests.agent.rig import BAR, FOO, entry, unseen
+from tests.agent.rig import BAR, FOO, entry, stop_watching
 from tests.real.kubelets import HEALTH_IN_STATUS, NOTHING, options_equal
 from tests.real.node import CARD, OTHER, TREE, cards
 
@@ -116,7 +116,7 @@ async def test_pods_one_after_the_other_get_all(served):
 
 
 async def test_58_60_reason_of_a_refusal_reaches_the_pod(served):
-    unseen(served.running)  # nobody sees them go, so the kubelet still believes in them
+    stop_watching(served.running)  # nobody sees them go, so the kubelet still believes in them
     served.unplug("bar0", "bar1")
     with pytest.raises(PodRefused) as refused:
         await served.kubelet.admit("p", {BAR: 1})
@@ -128,7 +128,7 @@ async def test_58_60_reason_of_a_refusal_reaches_the_pod(served):
 
 async def test_57_59_refused_pod_leaves_nothing_booked(served):
     """What is gone is told before the error is, and the kubelet has every device back."""
-    unseen(served.running)
+    stop_watching(served.running)
     served.unplug("bar0", "bar1")
     with pytest.raises(PodRefused):
         await served.kubelet.admit("p", {FOO: 1}, {FOO: 1, BAR: 2})

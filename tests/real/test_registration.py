@@ -16,7 +16,7 @@ from agent.kubelet.register import register as real_register
 from agent.registration import socket_registration
 from device_agent_lab.simulated.errors import PodRefused
 from device_agent_lab.simulated.release import Release
-from tests.agent.process import running
+from tests.agent.process import run_agent
 from tests.agent.rig import BAR, FOO, entry, phases
 from tests.real.conftest import sockets_in
 from tests.real.kubelets import HEAVY, NOTHING, REAL
@@ -233,7 +233,7 @@ async def test_16_fresh_socket_name_each_time(served):
 
 async def test_21_22_nothing_but_own_sockets_in_the_directory(served):
     for _ in range(3):
-        async with running(served) as process:
+        async with run_agent(served) as process:
             await ready(served, FOO, BAR)
             process.send(signal.SIGKILL)
             await process.ended()
@@ -367,7 +367,7 @@ async def test_47_78_stop_closes_the_kubelets_connections(served):
     """A stream ends with OK, and the kubelet has closed its connection when the agent is gone."""
     counts = []
     for number in range(1, 5):
-        async with running(served) as process:
+        async with run_agent(served) as process:
             await ready(served, FOO, BAR)
             process.send(signal.SIGTERM)
             assert await process.ended() == 0
@@ -382,7 +382,7 @@ async def test_47_78_stop_closes_the_kubelets_connections(served):
 
 
 async def test_79_agent_killed_and_started_again(served):
-    async with running(served) as process:
+    async with run_agent(served) as process:
         await ready(served)
         held = await served.kubelet.admit("p", {FOO: 1})
         process.send(signal.SIGKILL)
@@ -392,7 +392,7 @@ async def test_79_agent_killed_and_started_again(served):
         with pytest.raises(PodRefused):
             await served.kubelet.admit("too-early", {FOO: 1})
         assert (await served.kubelet.begin("p")).devices  # a container starts again without us
-    async with running(served):
+    async with run_agent(served):
         await ready(served)
         await served.kubelet.admit("q", {FOO: 1})
         seen = (await served.kubelet.view())[FOO]
@@ -401,10 +401,10 @@ async def test_79_agent_killed_and_started_again(served):
 
 
 async def test_86_second_agent_changes_nothing(served):
-    async with running(served):
+    async with run_agent(served):
         await ready(served, FOO, BAR)
         before = served.sockets()
-        async with running(served) as second:
+        async with run_agent(served) as second:
             assert await second.ended(20) == 1
         assert served.sockets() == before
         served.plug("foo2")
@@ -473,12 +473,12 @@ async def test_watcher_registers_again_after_a_kubelet_restart(watched):
 
 async def test_94_watcher_after_the_agent_was_killed(watched):
     await watched.kubelet.start()
-    async with running(watched) as process:
+    async with run_agent(watched) as process:
         await ready(watched)
         process.send(signal.SIGKILL)
         await process.ended()
         await watched.allocatable(FOO, 0)
-    async with running(watched):
+    async with run_agent(watched):
         await ready(watched)
         assert len(watched.sockets(watched.watched)) == 1
 
