@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from agent.core.lists.expected_count import find_missing_devices
-from agent.core.lists.numa_topology import find_withheld_topology
+from agent.core.lists.list_findings import find_missing_devices, find_withheld_topology
 from agent.tracker.list_publisher import Publication
 from agent.wiring import AgentParts
 

@@ -16,7 +16,7 @@ from agent.core.grants.held_ids import Holders
 from agent.core.inventory.device import DeviceList, Health
 from agent.core.language.safe_text import escape, format_count, shorten
 from agent.core.lists.build_lists import DeviceLists
-from agent.core.lists.numa_topology import WithheldTopology
+from agent.core.lists.list_findings import WithheldTopology
 from agent.core.lists.transitions import MAX_TRANSITION_LINES, Transition, find_transitions
 from agent.core.message_id import NOTICE, MessageId, build_log_extra
 from agent.core.reason import Reason, ReasonCause

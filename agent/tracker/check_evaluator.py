@@ -16,9 +16,9 @@ from agent.core.health.drain_overlay import DrainOverlay, DrainSet
 from agent.core.health.evaluation import Evaluation, evaluate
 from agent.core.health.saved_checks import SavedChecks, SavedChecksBuilder, restore_check_states
 from agent.core.inventory.candidate import Candidate
+from agent.core.inventory.check_run import list_checks
 from agent.core.inventory.device import Device
 from agent.core.inventory.inventory import Inventory
-from agent.core.inventory.partner_health import list_checks
 from agent.core.language.value import Absent
 from agent.core.lists.resource_names import ResourceCandidates
 from agent.core.struct import Struct, replace

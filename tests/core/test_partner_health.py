@@ -24,8 +24,7 @@ from agent.core.entry.query_check import RunTemplate
 from agent.core.health.check_states import DeviceRef
 from agent.core.health.evaluation import Evaluation, evaluate
 from agent.core.health.saved_checks import SavedChecksBuilder
-from agent.core.inventory.check_run import run_checks
-from agent.core.inventory.partner_health import find_partner_wait, resolve_one_look
+from agent.core.inventory.check_run import find_partner_wait, resolve_one_look, run_checks
 from agent.core.language.template import parse
 from agent.core.language.value import ValueType
 from agent.core.struct import replace

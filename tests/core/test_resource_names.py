@@ -11,7 +11,7 @@ from agent.core.inventory.listing import Listing
 from agent.core.language.template import parse
 from agent.core.language.value import Absent, ValueType
 from agent.core.lists.build_lists import build_lists
-from agent.core.lists.expected_count import find_missing_devices
+from agent.core.lists.list_findings import find_missing_devices
 from agent.core.lists.resource_names import EMPTY_SECONDS, MAX_NAMES, GeneratedName
 from tests.core.builders import PCI, Facts, clause, give, host, line, spec
 

@@ -8,7 +8,7 @@ from agent.config.load import load
 from agent.core.inventory.dirty_set import ALL_DIRTY
 from agent.core.inventory.inventory import Inventory
 from agent.core.lists.build_lists import build_lists
-from agent.core.lists.numa_topology import find_withheld_topology
+from agent.core.lists.list_findings import find_withheld_topology
 from agent.scanners.host_reader import HostView
 from agent.status.agent_status import Status
 from agent.tracker.look_thread import run_look

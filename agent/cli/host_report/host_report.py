@@ -13,7 +13,7 @@ from agent.core.inventory.listing import SkippedPath
 from agent.core.inventory.matching import Mismatch
 from agent.core.language.value import Absent, Value
 from agent.core.lists.id_assignment import UnlistedCandidate
-from agent.core.lists.numa_topology import WithheldTopology
+from agent.core.lists.list_findings import WithheldTopology
 from agent.core.struct import Struct
 from agent.host.root import Root
 from agent.scanners.host_reader import HostReader, HostView

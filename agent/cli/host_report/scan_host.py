@@ -10,19 +10,18 @@ from agent.core.entry.cdi import DIRECTORIES
 from agent.core.entry.resource_spec import ResourceSpec, Source
 from agent.core.health.evaluation import evaluate_one_look
 from agent.core.inventory.candidate import Candidate
+from agent.core.inventory.check_run import resolve_one_look
 from agent.core.inventory.device import HostDevice
 from agent.core.inventory.dirty_set import ALL_DIRTY
 from agent.core.inventory.facts import NO_PARTNERS, Facts
 from agent.core.inventory.inventory import update_inventory
 from agent.core.inventory.listing import Listing
 from agent.core.inventory.matching import Mismatch, match_entry
-from agent.core.inventory.partner_health import resolve_one_look
 from agent.core.language.glob import escape_glob
 from agent.core.language.logic import PLAIN
 from agent.core.language.value import Absent, make_sort_key
 from agent.core.lists.build_lists import build_lists
-from agent.core.lists.expected_count import find_missing_devices
-from agent.core.lists.numa_topology import find_withheld_topology
+from agent.core.lists.list_findings import find_missing_devices, find_withheld_topology
 from agent.host.cdi_specs import SpecDirectories
 from agent.host.root import Root
 from agent.scanners import source_kinds

@@ -11,7 +11,7 @@ from agent.core.entry.kernel_log import KernelLogHistory, LogKey
 from agent.core.health.check_states import CheckStates, DeviceRef
 from agent.core.health.evaluation_step import EvaluationStep
 from agent.core.inventory.candidate import Candidate
-from agent.core.inventory.partner_health import find_one_look_failure, find_partner_wait, list_checks, list_partners
+from agent.core.inventory.check_run import find_one_look_failure, find_partner_wait, list_checks, list_partners
 from agent.core.lists.resource_names import ResourceCandidates
 from agent.core.struct import Struct, field, replace
 

@@ -11,7 +11,7 @@ from agent.core.entry.check_results import DeviceCheckResult, resolve_partners
 from agent.core.entry.check_state import HEALTHY, NEW, CheckState
 from agent.core.health.check_states import CheckStates, DeviceCheckStates, DeviceRef
 from agent.core.inventory.candidate import Candidate
-from agent.core.inventory.partner_health import find_partner_wait, find_unhealthy_partners, list_checks
+from agent.core.inventory.check_run import find_partner_wait, find_unhealthy_partners, list_checks
 from agent.core.reason import NO_REASON, Reason
 from agent.core.struct import replace
 
