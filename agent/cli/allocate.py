@@ -20,10 +20,17 @@ import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from agent.cli.grant_preview.device_usage import request_held_ids as known_held
 from agent.cli.grant_preview.dry_run import DryRun, GeneratedSpec, take_dry_run
-from agent.cli.grant_preview.grant_formats import ARGUMENT_BUILDERS, UnsupportedGrantError, build_cdi_spec, list_notes
-from agent.cli.grant_preview.grant_page import GrantContext, build_grant_json, format_grant
+from agent.cli.grant_preview.dry_run import request_held_ids as known_held
+from agent.cli.grant_preview.grant_formats import (
+    ARGUMENT_BUILDERS,
+    GrantContext,
+    UnsupportedGrantError,
+    build_cdi_spec,
+    build_grant_json,
+    format_grant,
+    list_notes,
+)
 from agent.cli.host_report.report_command import warn_of_config_errors
 from agent.cli.output import fail
 from agent.cli.terminal import Terminal

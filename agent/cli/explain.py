@@ -18,13 +18,11 @@ from collections.abc import Iterator
 
 from agent.cli.host_report.agent_data import AgentData, request_agent_data
 from agent.cli.host_report.class_entries import compile_shipped_classes
-from agent.cli.host_report.device_by_name import resolve_device
 from agent.cli.host_report.device_detail import format_match_result, format_nearby_devices, format_title
 from agent.cli.host_report.device_json import build_device_json
-from agent.cli.host_report.device_search import SearchFailure, find_device
+from agent.cli.host_report.device_search import SearchFailure, find_device, resolve_device
 from agent.cli.host_report.host_report import HostReport, HostReportItem
-from agent.cli.host_report.match_hints import find_match_hints
-from agent.cli.host_report.match_steps import build_match_steps, format_match_steps
+from agent.cli.host_report.match_steps import build_match_steps, find_match_hints, format_match_steps
 from agent.cli.host_report.report_command import run_report
 from agent.cli.host_report.scan_host import scan_host
 from agent.cli.output import fail, is_json, print_json

@@ -16,10 +16,10 @@ import sys
 import time
 
 from agent.cli.host_report.class_entries import compile_shipped_classes
-from agent.cli.host_report.device_by_name import NO_SUCH_DEVICE, resolve_device
 from agent.cli.host_report.device_detail import format_detail
 from agent.cli.host_report.device_json import build_device_json
 from agent.cli.host_report.device_overview import format_overview, format_summary, select_items
+from agent.cli.host_report.device_search import NO_SUCH_DEVICE, resolve_device
 from agent.cli.host_report.host_report import HostReport
 from agent.cli.host_report.report_command import run_report
 from agent.cli.host_report.scan_host import scan_host

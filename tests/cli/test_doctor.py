@@ -6,9 +6,9 @@ import socket
 
 import pytest
 
+from agent.cli.doctor import build_findings
 from agent.cli.doctor import node_inspection as looking
-from agent.cli.doctor.findings import build_findings
-from agent.cli.doctor.node_state import ListedNode, NodeState, RuntimeConfig, SocketState
+from agent.cli.doctor.node_inspection import ListedNode, NodeState, RuntimeConfig, SocketState
 from agent.core.reason import Reason
 from agent.core.struct import replace
 from device_agent_lab.simulated.checkpoint import Checkpoint

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from agent.cli.host_report.agent_data import _format_checks
-from agent.cli.host_report.match_hints import find_match_hints
+from agent.cli.host_report.match_steps import find_match_hints
 from agent.core.inventory.matching import Mismatch
 from agent.core.language.clause import Clause, ClauseLine, Origin
 from agent.core.language.operators import Equals

@@ -10,7 +10,7 @@ import pytest
 from agent.cli.host_report.device_detail import build_clause
 from agent.cli.host_report.device_overview import format_overview, format_summary
 from agent.cli.host_report.device_search import SearchFailure, find_device
-from agent.cli.host_report.pci_names import parse_pci_ids
+from agent.cli.host_report.device_summary import parse_pci_ids
 from agent.cli.host_report.scan_host import scan_host
 from agent.cli.scan import _format_skipped_paths
 from agent.cli.terminal import Terminal

@@ -14,7 +14,7 @@ import time
 import pytest
 
 from agent.cli.terminal import Terminal
-from agent.cli.top_screen import ORDERS, TopView, _format_bar, apply_key, format_screen
+from agent.cli.top import ORDERS, TopView, _format_bar, apply_key, format_screen
 from agent.core.inventory.device import Health
 from agent.core.lists.transitions import TransitionRecord
 from agent.core.report.status_report import build_status_report

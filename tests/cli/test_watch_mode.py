@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from agent.cli.host_report import watch_mode
-from agent.cli.host_report.watch_mode import WatchOutput
+from agent.cli.host_report import report_command
+from agent.cli.host_report.report_command import WatchOutput
 from agent.config.load import load
 from tests.cli.conftest import TOP
 
@@ -74,10 +74,10 @@ async def test_in_a_storm_half_of_the_time_is_idle(host, config, monkeypatch):
     def answer():
         host.node("/dev/video1", "c 81:1")
 
-    monkeypatch.setattr(watch_mode.time, "perf_counter", lambda: next(clock))
-    monkeypatch.setattr(watch_mode.asyncio, "sleep", asleep)
+    monkeypatch.setattr(report_command.time, "perf_counter", lambda: next(clock))
+    monkeypatch.setattr(report_command.asyncio, "sleep", asleep)
     with pytest.raises(InterruptedError):
-        await watch_mode._watch(host.root, lambda: load(config(VIDEO)), answer, WatchOutput(by_line=False))
+        await report_command._watch(host.root, lambda: load(config(VIDEO)), answer, WatchOutput(by_line=False))
     assert slept == [7.0]
 
 

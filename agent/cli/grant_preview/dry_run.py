@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from agent.cli.agent_client import AgentUnreachable, send_request
 from agent.core.entry.generated_cdi import build_spec, make_device_name, make_file_name
 from agent.core.entry.resource_spec import ResourceSpec
 from agent.core.grants.build_grant import build_grant, build_spec_edits
@@ -133,3 +134,21 @@ def take_dry_run(root: Root, specs: Sequence[ResourceSpec], cdi: Sequence[str]) 
     candidates = evaluate_one_look(inventory.get_resource_candidates())
     lists = build_lists(inventory, specs, frozenset(), {}, 0.0, candidates=candidates)
     return DryRun(host, tuple(specs), inventory, candidates, lists)
+
+
+ANSWER_SECONDS = 2.0
+
+
+def request_held_ids(control: str, root: Root, resource: str) -> frozenset[str] | None:
+    """Return the IDs of a resource that pods use or may use. Return None if no agent that looks at this host answers.
+
+    control: path of the control socket.
+    """
+    answer = send_request(control, {"do": "explain", "name": resource}, ANSWER_SECONDS)
+    if isinstance(answer, AgentUnreachable) or "error" in answer or answer.get("root") != (root.prefix or "/"):
+        return None
+    ids: set[str] = set()
+    for device in (answer["resource"] or {"devices": ()})["devices"]:
+        held_ids = [id for holder in device["held_by"] for id in holder["ids"]]  # noqa: A001  the API's own word
+        ids.update(held_ids or ([device["id"]] if device["may_be_held"] else []))
+    return frozenset(ids)

@@ -6,11 +6,10 @@ import json
 from collections.abc import Iterator, Sequence
 from string import digits
 
+from agent.cli.host_report.device_json import read_facts
 from agent.cli.host_report.device_overview import format_taker
-from agent.cli.host_report.device_summary import format_node_number, format_value, summarize_device
-from agent.cli.host_report.device_words import read_facts
+from agent.cli.host_report.device_summary import PciNames, format_node_number, format_value, summarize_device
 from agent.cli.host_report.host_report import EntryMismatch, HostReport, HostReportItem
-from agent.cli.host_report.pci_names import PciNames
 from agent.cli.host_report.word_list import list_paths
 from agent.cli.table import Column, Row, format_grid, render
 from agent.cli.terminal import Terminal, cut

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from agent.cli.host_report.device_summary import format_value, summarize_device
+from agent.cli.host_report.device_summary import PciNames, format_value, summarize_device
 from agent.cli.host_report.host_report import HostReport, HostReportItem
-from agent.cli.host_report.pci_names import PciNames
 from agent.cli.table import Column, Row, list_hidden_titles, render
 from agent.cli.terminal import Terminal
 from agent.core.language.safe_text import format_count, make_printable

@@ -2,16 +2,135 @@
 
 from __future__ import annotations
 
+import argparse
+import sys
 from collections.abc import Iterable, Sequence
 
 from agent.cli.host_report.host_report import HostReport, HostReportItem
-from agent.cli.host_report.path_hint import PathHint, find_path_hint
+from agent.cli.host_report.scan_host import scan_host
+from agent.cli.output import fail, is_json, print_json
+from agent.config.load import Configuration
 from agent.config.toml.finding import find_nearest
 from agent.core.entry.resource_spec import Source
 from agent.core.inventory.device import split_share
+from agent.core.language.safe_text import escape, format_count, make_printable
 from agent.core.language.value import Absent, OperandError, ValueType, is_equal, parse_operand
 from agent.core.struct import Struct
 from agent.host.root import Root
+from agent.scanners import source_kinds
+
+_SHOWN_NODES = 3  # device nodes of a directory with their names
+
+
+class PathHint(Struct):
+    """A description of a path that is no device, and the next step. The next step may be empty."""
+
+    text: str
+    next_step: str = ""
+
+
+def find_path_hint(report: HostReport, path: str) -> PathHint | None:
+    """Return the hint about a path, or None if the path does not exist."""
+    root = report.root
+    real = root.resolve(path)
+    if isinstance(real, Absent):
+        return None
+    if path.startswith("/dev/") or path == "/dev":
+        return _describe_dev_path(report, path.rstrip("/"), root)
+    for prefix in ("/sys/class/", "/sys/bus/"):
+        if path.startswith(prefix) and "/" not in path.removeprefix(prefix).rstrip("/"):
+            name = path.removeprefix(prefix).rstrip("/")
+            source = f'"{name}"' if name in source_kinds.KINDS else f'{{ subsystem = "{name}" }}'
+            kind_text = "a class" if prefix.startswith("/sys/class") else "a bus"
+            return PathHint(f"{kind_text} of the kernel: source = {source}", f"device-agent scan --words {name}")
+    owner = _find_owner(report, real)
+    if owner is not None:
+        name, relative_path = owner
+        return PathHint(f'is of {name}, whose entries say it as "./{relative_path}"', f"device-agent scan {name}")
+    if path.startswith(("/sys/", "/proc/")):
+        kind_text = "is a directory" if root.is_directory(path) else "is a file"
+        return PathHint(f'{kind_text}, and no device\'s; any clause may ask it, as "{path}"')
+    return PathHint("no source looks there: devices are below /dev, /sys and /proc")
+
+
+def _describe_dev_path(report: HostReport, path: str, root: Root) -> PathHint:
+    if not root.is_directory(path):
+        node = root.find_node(path)
+        return PathHint(node.reason if isinstance(node, Absent) else "is a device node that no source could list")
+    node_paths = [item.host.name for item in report.items if item.host.name.startswith(f"{path}/")]
+    if not node_paths:
+        return PathHint("is a directory without a device node in it")
+    return PathHint(
+        f"is a directory with {format_count(len(node_paths), 'device node')} in it", _build_scan_hint(node_paths)
+    )
+
+
+def _build_scan_hint(names: Sequence[str]) -> str:
+    shown_names = ", ".join(make_printable(name, None) for name in names[:_SHOWN_NODES])
+    return f"device-agent scan takes each by its name: {shown_names}{', …' if len(names) > _SHOWN_NODES else ''}"
+
+
+def _find_owner(report: HostReport, real: str) -> tuple[str, str] | None:
+    """Return the name of the nearest device above a path, and the relative path from its directory."""
+    items_by_directory = {item.host.directory: item for item in report.items if item.host.directory}
+    directory, relative_path = real, ""
+    while directory.count("/") > 1:
+        directory, _, part = directory.rpartition("/")
+        relative_path = f"{part}/{relative_path}" if relative_path else part
+        if (item := items_by_directory.get(directory)) is not None:
+            return make_printable(item.host.name, None), relative_path
+    return None
+
+
+NO_SUCH_DEVICE = 4
+
+
+def resolve_device(
+    arguments: argparse.Namespace,
+    name: str,
+    report: HostReport,
+    configuration: Configuration,
+    *,
+    resources: Sequence[str] | None = None,
+) -> tuple[HostReport, HostReportItem] | int:
+    """Return the device and the report that contains it. If there is no device, print the reason and return the exit
+    code.
+
+    If the report has no source for the name, a second scan uses the subsystem of the device.
+
+    resources: resource names that the command accepts too. None of them is equal to the name.
+    """
+    result = find_device(report, name)
+    if isinstance(result, SearchFailure) and (source := find_unlisted_source(report.root, name)) is not None:
+        report = scan_host(
+            report.root,
+            configuration.resources,
+            extra_sources=(source,),
+            cdi_directories=configuration.settings.paths.cdi,
+        )
+        result = find_device(report, name)
+    if not isinstance(result, SearchFailure):
+        return report, result
+    if (path_hint := result.path_hint) is not None:
+        if is_json(arguments):
+            print_json(
+                {"path": name, "device": None, "reason": path_hint.text, "next": path_hint.next_step or None}, arguments
+            )
+        else:
+            print(f"{escape(name)}: no device: {path_hint.text}")
+            print(f"  next         {path_hint.next_step}\n" if path_hint.next_step else "", end="")
+        return 0
+    nearest_name = find_nearest(name, resources or ())
+    suggestions = (nearest_name,) if nearest_name else result.suggestions
+    resource_text = "" if resources is None else ", and no such resource"
+    shown_names = [make_printable(suggestion, None) for suggestion in suggestions]
+    is_list = len(shown_names) > 1 and not is_json(arguments)
+    hint = f"; nearest: {', '.join(shown_names)}" if shown_names and not is_list else ""
+    fail(arguments, f"{name}: {result.reason}{resource_text}{hint}", NO_SUCH_DEVICE)
+    for line in shown_names if is_list else ():
+        print(f"  {line}", file=sys.stderr)
+    return NO_SUCH_DEVICE
+
 
 _SHOWN = 8  # devices that are listed for an ambiguous name
 

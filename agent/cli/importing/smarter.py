@@ -10,8 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from agent.cli.importing.foreign_file import ForeignFileError, ForeignValue, parse_documents
-from agent.cli.importing.node_directory import build_directory_entry
-from agent.cli.importing.toml_entry import ImportedEntry, TomlValue
+from agent.cli.importing.toml_entry import ImportedEntry, TomlValue, build_directory_entry
 
 DOMAIN = "smarter-devices"
 _JETSON = "nvidia-gpu"

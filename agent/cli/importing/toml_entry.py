@@ -80,3 +80,27 @@ def _format_value(value: TomlValue) -> str:
             inner_text = ", ".join(f"{_format_key(key)} = {_format_value(item)}" for key, item in value.items())
             return f"{{ {inner_text} }}" if inner_text else "{}"
     return f"[{', '.join(_format_value(item) for item in value)}]"
+
+
+# Directories that contain device nodes directly.
+DIRECTORY_NAMES = frozenset({"snd", "dri", "input", "infiniband", "vfio", "net"})
+
+
+def build_directory_entry(
+    entry: ImportedEntry, name: str, give: Mapping[str, TomlValue], to: str = ""
+) -> dict[str, TomlValue]:
+    """Return an entry without name for the nodes in a directory of /dev. The directory is no host device.
+
+    give: other keys of each node.
+    to: the directory in the container, if the path differs.
+    """
+    entry.changes.append(f"all nodes below /dev/{name} at the moment of the grant")
+    node: dict[str, TomlValue] = {"path": f"/dev/{name}/{{inside}}"}
+    if to:
+        node["to"] = f"{to}/{{inside}}"
+    return {
+        "source": {"fixed": [name]},
+        "id": "{name}",
+        "let": {"inside": {"names_of": f"/dev/{name}/*"}},
+        "give": {"nodes": {"node": {**node, **give, "optional": True}}},
+    }
