@@ -78,57 +78,49 @@ class WrittenSpec(NamedTuple):
     version: tuple[int, ...] = ()
 
 
-class SpecBuilder:
-    """The builder of specs. Each call runs in a thread.
+def _write_spec(host: HostView, files: SpecFiles | None, inputs: SpecInputs) -> WrittenSpec:
+    """Read the devices and write the changed file. This runs in a thread.
 
-    specs: all specs, which show other specs with the same names. files: the generated files, or None without a
-    directory.
+    files: the generated files, or None without a directory.
     """
+    devices, faults = _read_devices(host, inputs)
+    keys = {device_name.device.key for device_name in inputs.requests.values()} | {
+        device_name.request.device.key for device_name in inputs.unchanged_devices.values()
+    }
+    if files is None:
+        return WrittenSpec(devices, {}, dict.fromkeys(keys, "its CDI spec: paths.cdi names no directory for it"))
+    name = make_file_name(inputs.resource)
+    try:
+        previous_edits = parse_spec(files.read(name) or b"", files.owner) or {}
+        edits = {
+            device_name: previous_edits[device_name]
+            for device_name in previous_edits
+            if device_name in inputs.listed_names
+        } | {device_name: device.edits for device_name, device in devices.items()}
+        data = render_spec(build_spec(inputs.resource, edits), files.owner) if edits else None
+        files.put(name, data)
+    except OSError as error:
+        error_text = os.strerror(error.errno) if error.errno else error.strerror
+        reason = f"its CDI spec {files.get_path(name)}: {error_text}"
+        return WrittenSpec(devices, {}, {**dict.fromkeys(keys, reason), **faults})
+    specs = host.cdi.read(host.root)
+    for device_name, device in devices.items():
+        if isinstance(absence := specs.find_file(device_name), Absent):
+            faults[device.request.device.key] = f"its CDI spec: {device_name} {absence.reason}"
+    return WrittenSpec(devices, edits, faults, files.read_version(name))
 
-    def __init__(self, root: Root, specs: SpecDirectories, files: SpecFiles | None) -> None:
-        self._root = root
-        self._specs = specs
-        self._files = files
 
-    def build_spec(self, inputs: SpecInputs) -> WrittenSpec:
-        """Read the devices and write the changed file."""
-        devices, faults = self._read_devices(inputs)
-        keys = {device_name.device.key for device_name in inputs.requests.values()} | {
-            device_name.request.device.key for device_name in inputs.unchanged_devices.values()
-        }
-        if self._files is None:
-            return WrittenSpec(devices, {}, dict.fromkeys(keys, "its CDI spec: paths.cdi names no directory for it"))
-        name = make_file_name(inputs.resource)
+def _read_devices(host: HostView, inputs: SpecInputs) -> tuple[dict[str, SpecDevice], dict[str, str]]:
+    """Return the edits of each device, and the faults of the others by device key."""
+    devices, faults = dict(inputs.unchanged_devices), dict[str, str]()
+    requests = list(inputs.requests.items())
+    reread = reread_devices(host, [request for _, request in requests])
+    for (name, request), device in zip(requests, reread, strict=True):
         try:
-            previous_edits = parse_spec(self._files.read(name) or b"", self._files.owner) or {}
-            edits = {
-                device_name: previous_edits[device_name]
-                for device_name in previous_edits
-                if device_name in inputs.listed_names
-            } | {device_name: device.edits for device_name, device in devices.items()}
-            data = render_spec(build_spec(inputs.resource, edits), self._files.owner) if edits else None
-            self._files.put(name, data)
-        except OSError as error:
-            error_text = os.strerror(error.errno) if error.errno else error.strerror
-            reason = f"its CDI spec {self._files.get_path(name)}: {error_text}"
-            return WrittenSpec(devices, {}, {**dict.fromkeys(keys, reason), **faults})
-        specs = self._specs.read(self._root)
-        for device_name, device in devices.items():
-            if isinstance(absence := specs.find_file(device_name), Absent):
-                faults[device.request.device.key] = f"its CDI spec: {device_name} {absence.reason}"
-        return WrittenSpec(devices, edits, faults, self._files.read_version(name))
-
-    def _read_devices(self, inputs: SpecInputs) -> tuple[dict[str, SpecDevice], dict[str, str]]:
-        """Return the edits of each device, and the faults of the others by device key."""
-        devices, faults = dict(inputs.unchanged_devices), dict[str, str]()
-        requests = list(inputs.requests.items())
-        reread = reread_devices(HostView(self._root, self._specs), [request for _, request in requests])
-        for (name, request), device in zip(requests, reread, strict=True):
-            try:
-                devices[name] = SpecDevice(request, build_spec_edits(request.spec, device, inputs.resource))
-            except GrantRefusedError as error:
-                faults[request.device.key] = f"its CDI spec: {error.text}"
-        return devices, faults
+            devices[name] = SpecDevice(request, build_spec_edits(request.spec, device, inputs.resource))
+        except GrantRefusedError as error:
+            faults[request.device.key] = f"its CDI spec: {error.text}"
+    return devices, faults
 
 
 class _SpecState(MutableStruct):
@@ -198,7 +190,7 @@ class GeneratedSpecs:
 
     def __init__(self, root: Root, owner: str, specs: SpecDirectories, on_change: Callable[[], None]) -> None:
         self._files = SpecFiles(root, specs.directories[-1], owner) if specs.directories else None
-        self._builder = SpecBuilder(root, specs, self._files)
+        self._host = HostView(root, specs)
         self._on_change = on_change
         self._states: dict[str, _SpecState] = {}
         self._existing_files: frozenset[str] = frozenset()  # generated spec files, also of removed resources
@@ -321,7 +313,9 @@ class GeneratedSpecs:
         new_requests = {name: request for name, request in requests.items() if name not in unchanged_devices}
         listed_names = frozenset(make_device_name(resource, device.id) for device in inputs.find_kept_devices())
         state.future = start_in_thread(
-            self._builder.build_spec,
+            _write_spec,
+            self._host,
+            self._files,
             SpecInputs(resource, unchanged_devices, new_requests, listed_names | requests.keys()),
         )
         state.future.add_done_callback(lambda _: self._on_change() if state.is_late else None)
