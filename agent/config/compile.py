@@ -30,6 +30,7 @@ from agent.config.resource.resource_settings import (
     compile_expect,
     compile_limit,
     compile_moves,
+    compile_registration,
     compile_slots,
     compile_topology,
 )
@@ -213,21 +214,10 @@ def _check_added_keys(tree: Branch, entry: FilePosition, findings: list[Finding]
 
 
 def _check_about(tree: Branch, scope: Scope) -> None:
-    """Report errors in the keys `about` and `part`."""
+    """Report an `about` that is no text."""
     about = tree.get_leaf("about")
     if about is not None and not isinstance(about.value, str):
         scope.report_error(about.spot, "type", "about is text, for people", 'write "…"')
-    part = tree.get_leaf("part")
-    if part is not None and not isinstance(part.value, bool):
-        scope.report_error(part.spot, "type", "part is true or false, without quotes", "write true")
-
-
-def _compile_registration(tree: Branch, scope: Scope) -> str | None:
-    leaf = tree.get_leaf("registration")
-    if leaf is None or leaf.value in ("socket", "watcher"):  # no set, because the value may have no hash
-        return str(leaf.value) if leaf else None
-    scope.report_error(leaf.spot, "type", "registration is socket or watcher", 'write "socket", the default')
-    return None
 
 
 def _collect_accepted_codes(tree: Branch, findings: list[Finding]) -> frozenset[str]:
@@ -298,7 +288,7 @@ _PREPARE = _declare(partial(compile_programs, "prepare"), _TREE, _SCOPE)
 _PRESTART = _declare(partial(compile_programs, "prestart"), _TREE, _GIVE_SCOPE)
 _MOVES = _declare(compile_moves, _TREE, _SCOPE)
 _EXPECT = _declare(compile_expect, _TREE)
-_REGISTRATION = _declare(_compile_registration, _TREE, _SCOPE)
+_REGISTRATION = _declare(compile_registration, _TREE)
 
 
 def _build_spec(results: Results, words: Mapping[str, DerivedWord], default_registration: str) -> ResourceSpec | None:

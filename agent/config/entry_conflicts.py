@@ -252,11 +252,8 @@ def _write_constant(text: Template, spec: ResourceSpec) -> str | None:
 
 def _find_give_node(give: Branch | None, section: str, name: str, key: str) -> Leaf | Branch | None:
     """Return the tree node of a give."""
-    also = give.get_branch("also") if give else None
-    for part in (give, *(branch for _, branch in also.list_branches())) if also and give else (give,):
-        within = part.get_branch(section) if part else None
-        member = within.get_branch(name) if within else None
-        if member is not None:
+    for part in (give, *(branch for _, branch in give.list_branches("also"))) if give else ():
+        if (within := part.get_branch(section)) and (member := within.get_branch(name)):
             return member.get_leaf("name") or member.get_leaf(key) or member
     return None
 

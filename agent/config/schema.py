@@ -8,54 +8,14 @@ between devices.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
 
-from agent.config.language.key_table import EITHER, OPERATORS, PLACES, SOURCE_KINDS, VERBS, WARNINGS, Key, Shape
-from agent.config.language.value_checks import CHOICES, DURATION, EVENTS, LOOKS, PREFER, RDMA
-
-Schema: TypeAlias = dict[str, Any]
+from agent.config.language.key_table import EITHER, OPERATORS, PLACES, VERBS, WARNINGS, Key, Shape
+from agent.config.language.value_checks import CHOICES, PREFER, RDMA, SCALAR_SCHEMA, SCHEMAS, TEXT_SCHEMA, Schema
 
 _DRAFT = "http://json-schema.org/draft-07/schema#"
-_TEXT: Schema = {"type": "string", "minLength": 1}
-_TEXTS: Schema = {"type": "array", "items": _TEXT, "minItems": 1}
-_COUNT: Schema = {"type": "integer", "minimum": 1}
-_SCALAR: Schema = {"type": ["string", "integer", "boolean"]}
 _PATH = r"^(\./|/|[a-z_.]+/)"
 _WORD = rf"^(?!({'|'.join(OPERATORS)}|{EITHER})$)[A-Za-z_][A-Za-z0-9_]*$"
 _NAME = r"^[A-Za-z0-9_][A-Za-z0-9_-]*$"
-
-# The schema of each kind of value.
-KINDS: Mapping[str, Schema] = {
-    "text": _TEXT,
-    "texts": {"anyOf": [_TEXT, _TEXTS]},
-    "words": _TEXTS,
-    "argv": {"type": "array", "items": {"type": "string"}, "minItems": 1},
-    "int": {"type": "integer"},
-    "count": _COUNT,
-    "bool": {"type": "boolean"},
-    "data": {"anyOf": [_SCALAR, {"type": "array", "items": _SCALAR}]},
-    "duration": {"type": "string", "pattern": f"^{DURATION}$"},
-    "trip": {"anyOf": [{"const": 1}, {"type": "string", "pattern": f"^({DURATION}|{LOOKS}|{EVENTS})$"}]},
-    "recover": {"anyOf": [{"const": 1}, {"type": "string", "pattern": f"^({DURATION}|{LOOKS}|never)$"}]},
-    "rdma": {"type": "array", "items": {"enum": [*RDMA]}},
-    "prefer": {
-        "type": "array",
-        "items": {
-            "type": "object",
-            "minProperties": 1,
-            "maxProperties": 1,
-            "properties": dict.fromkeys(PREFER, _TEXT),
-            "additionalProperties": False,
-        },
-    },
-    "topology": {"anyOf": [_TEXT, {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 1}]},
-    "source": {"anyOf": [{"enum": [*SOURCE_KINDS]}, {"$ref": "#/definitions/source"}]},
-    "permissions": {"type": "string", "pattern": "^(?=.)r?w?m?$"},
-    "registration": {"enum": ["socket", "watcher"]},
-    "kind_of_source": {"enum": [*SOURCE_KINDS]},
-    "any": {},
-    **{name: {"enum": [*choices]} for name, choices in CHOICES.items()},
-}
 
 
 def _format_codes(words: Iterable[str]) -> str:
@@ -80,7 +40,6 @@ _TYPE_TEXTS: Mapping[str, str] = {
     "source": "a kind, or a table",
     "kind_of_source": "a kind of source",
     "permissions": "letters of `r`, `w`, `m`",
-    "registration": "`socket`, `watcher`",
     "any": "text",
 }
 
@@ -178,16 +137,16 @@ def _build_shape(key: Key) -> Schema:
         case Shape.NAMED:
             forms = [_build_named_table({"$ref": f"#/definitions/{key.inner_place}"}, key)]
         case Shape.OPEN if key.name == "accept":
-            codes = dict.fromkeys(sorted(WARNINGS), _TEXT)
+            codes = dict.fromkeys(sorted(WARNINGS), TEXT_SCHEMA)
             forms = [{"type": "object", "properties": codes, "additionalProperties": False}]
         case Shape.OPEN:
             forms = [{"type": "object"}]
         case Shape.PAIRS:
-            forms = [{"type": "object", "additionalProperties": _TEXT, "minProperties": 1}]
+            forms = [{"type": "object", "additionalProperties": TEXT_SCHEMA, "minProperties": 1}]
     if key.shape is Shape.TABLE and key.short:
-        forms.append(KINDS[PLACES[key.inner_place].keys[key.short].type])
+        forms.append(SCHEMAS[PLACES[key.inner_place].keys[key.short].type])
     if key.type:
-        forms.append(KINDS[key.type])
+        forms.append(SCHEMAS[key.type])
     if key.allows_true:
         forms.append({"const": True})
     if key.allows_false:
@@ -200,7 +159,7 @@ def _build_named_table(item_schema: Schema, key: Key | None = None) -> Schema:
     forms = [item_schema, {"const": False}]
     if key is not None:
         inner_keys = PLACES[key.inner_place].keys
-        forms += [KINDS[inner_keys[short].type] for short in (key.short, key.short_list) if short]
+        forms += [SCHEMAS[inner_keys[short].type] for short in (key.short, key.short_list) if short]
     return {"type": "object", "patternProperties": {_NAME: {"anyOf": forms}}, "additionalProperties": False}
 
 
@@ -236,16 +195,16 @@ def _build_test() -> Schema:
         "at_most": number,
         "above": number,
         "below": number,
-        "has": _SCALAR,
+        "has": SCALAR_SCHEMA,
         "has_all": item_list,
         "has_any": item_list,
-        "like": KINDS["texts"],
-        "matching": _TEXT,
-        "contains": _TEXT,
-        "in": _TEXT,
+        "like": SCHEMAS["texts"],
+        "matching": TEXT_SCHEMA,
+        "contains": TEXT_SCHEMA,
+        "in": TEXT_SCHEMA,
     }
     table = {"type": "object", "properties": operators, "additionalProperties": False, "minProperties": 1}
-    return {"anyOf": [_SCALAR, {"type": "array", "items": test, "minItems": 1}, table]}
+    return {"anyOf": [SCALAR_SCHEMA, {"type": "array", "items": test, "minItems": 1}, table]}
 
 
 def _build_entry(index: int, words: Iterable[str] | None, definitions: Schema) -> Schema:

@@ -341,7 +341,7 @@ ONE = [
         "device-agent scan --words node shows its words",
     ),
     # What is left.
-    (NODE + 'registration = "sockt"', 4, 16, '"sockt"', "type", 'write "socket", the default'),
+    (NODE + 'registration = "sockt"', 4, 16, '"sockt"', "type", 'write "socket"'),
     (NODE + "about = 3", 4, 9, "3", "type", 'write "…"'),
     (NODE + "part = 3", 4, 8, "3", "type", "write true"),
     (NODE + "accept.unstable-ids = 'why'", 4, 8, "unstable-ids", "unknown-key", "nearest: unstable-id"),

@@ -33,8 +33,8 @@ def test_every_key_has_a_meaning():
 
 def test_every_kind_of_value_has_a_shape():
     named = {key.type for place in PLACES.values() for key in place.keys.values() if key.type}
-    assert named <= schema.KINDS.keys()
-    assert value_checks.CHOICES.keys() <= schema.KINDS.keys()
+    assert named <= value_checks.SCHEMAS.keys()
+    assert value_checks.CHOICES.keys() <= value_checks.SCHEMAS.keys()
 
 
 SAMPLES = ["", "x", "5s", "1.5m", "2 looks", "3 in 10m", "never", "rw", 0, 1, 4, -1, True, False, [], ["a"], [1], {}]
@@ -53,9 +53,9 @@ SAMPLES += [
 ]
 
 
-@pytest.mark.parametrize("kind", sorted({*value_checks._KINDS, *value_checks.CHOICES}))
+@pytest.mark.parametrize("kind", sorted({*value_checks._FAULTS, *value_checks.CHOICES}))
 def test_a_value_is_judged_as_the_loader_judges_it(kind):
-    validator = Draft7Validator(schema.KINDS[kind])
+    validator = Draft7Validator(value_checks.SCHEMAS[kind])
     for value in SAMPLES:
         fits = value_checks.find_value_fault(kind, "key", value, "written") is None
         assert validator.is_valid(value) == fits, (kind, value)

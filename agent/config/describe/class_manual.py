@@ -208,7 +208,7 @@ def _make_example(name: str, tree: Branch) -> str:
         lines.append(f'uses = ["{name}"]  # beside a class or a source of yours')
     else:
         lines.append(f'class = "{name}"')
-    for option_name, option in (tree.get_branch("options") or Branch({}, tree.spot)).list_branches():
+    for option_name, option in tree.list_branches("options"):
         if option.members.keys().isdisjoint(("default", "value")):
             lines.append(f"options.{option_name} = {_choose_example_value(option)}")
     return "\n".join(lines)

@@ -29,6 +29,15 @@ class DescriptionClause(NamedTuple):
         return self._replace(level=self.level + 1)
 
 
+def describe_node(
+    text: str, node: Leaf | Branch, formatter: Callable[[object], str] | None = None, *, level: int = 0
+) -> DescriptionClause:
+    """Return the clause of a value or table, with the values that its own replaced as a note."""
+    return DescriptionClause(
+        text, node.spot, level, describe_replaced(*walk_leaves(node), formatter=formatter or format_value)
+    )
+
+
 def format_value(data: object) -> str:
     """Return the text of a TOML value."""
     match data:

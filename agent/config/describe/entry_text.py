@@ -8,6 +8,7 @@ from agent.config.describe.check_text import describe_checks, describe_clauses, 
 from agent.config.describe.clause_text import describe_clause, describe_line, shorten_test
 from agent.config.describe.description_clause import (
     DescriptionClause,
+    describe_node,
     describe_replaced,
     format_list,
     format_location,
@@ -64,11 +65,7 @@ def _describe_source(source: Leaf | None) -> Iterator[DescriptionClause]:
     if source is None:
         yield DescriptionClause(_PART)
     else:
-        yield DescriptionClause(
-            f"Every {describe_source(source.value)}",
-            source.spot,
-            note=describe_replaced(source, formatter=describe_source),
-        )
+        yield describe_node(f"Every {describe_source(source.value)}", source, describe_source)
 
 
 def _describe_match(match: Branch | None) -> Iterator[DescriptionClause]:
@@ -92,28 +89,23 @@ def _describe_group(group: Branch | None) -> Iterator[DescriptionClause]:
     if get_text(group, "claims") == "all":
         text += ", and all others of the group come along"
     yield DescriptionClause(text, group.spot, note=describe_replaced(word_leaf, group.get_leaf("claims")))
-    parts = group.get_branch("parts")
-    for name, part in parts.list_branches() if parts else ():
+    for name, part in group.list_branches("parts"):
         yield DescriptionClause(f"one {name} whose {describe_clause(part)}", part.spot, level=1)
 
 
 def _describe_name(tree: Branch) -> Iterator[DescriptionClause]:
     for key, words in (("name", "called"), ("adds_to", "added to")):
         if (leaf := tree.get_leaf(key)) is not None:
-            yield DescriptionClause(f"{words} {format_value(leaf.value)}", leaf.spot, note=describe_replaced(leaf))
+            yield describe_node(f"{words} {format_value(leaf.value)}", leaf)
 
 
 def _describe_id(tree: Branch, source: Leaf | None) -> Iterator[DescriptionClause]:
     if (slots := tree.get_branch("slots")) is not None:
         id_text = get_text(slots, "id", f"{SLOT_ID} (default)")
         text = f"in {get_text(slots, 'count')} slots of the whole, known as {id_text}"
-        yield DescriptionClause(text, slots.spot, note=describe_replaced(*walk_leaves(slots)))
+        yield describe_node(text, slots)
     elif (ids := tree.get_leaf("id")) is not None:
-        yield DescriptionClause(
-            f"known as {format_list(ids.value, ', else ')}",
-            ids.spot,
-            note=describe_replaced(ids, formatter=_format_alternatives),
-        )
+        yield describe_node(f"known as {format_list(ids.value, ', else ')}", ids, _format_alternatives)
     elif source is not None and (id_text := _get_default_id(source.value)):
         yield DescriptionClause(f"known as {id_text} (default)", source.spot)
 
@@ -137,13 +129,9 @@ def _describe_shares(tree: Branch) -> Iterator[DescriptionClause]:
         text = f"in {_describe_share_counts(replicas)}{suffix_text}"
         count = replicas.get_leaf("count")
         if suffix or count is None or count.value != 1 or describe_replaced(*walk_leaves(replicas)):
-            yield DescriptionClause(text, replicas.spot, note=describe_replaced(*walk_leaves(replicas)))
+            yield describe_node(text, replicas)
     if limit is not None and (limit_leaf := limit.get_leaf("per_container")):
-        yield DescriptionClause(
-            f"at most {format_value(limit_leaf.value)} in a container",
-            limit_leaf.spot,
-            note=describe_replaced(limit_leaf),
-        )
+        yield describe_node(f"at most {format_value(limit_leaf.value)} in a container", limit_leaf)
     if limit is not None and (leaf := limit.get_leaf("distinct")) and leaf.value is True:
         yield DescriptionClause("never two shares of one device in a container", leaf.spot)
 
@@ -186,14 +174,10 @@ def _describe_options(options: Branch | None) -> Iterator[DescriptionClause]:
 def _describe_preferences(tree: Branch) -> Iterator[DescriptionClause]:
     topology, prefer = tree.get_leaf("topology"), tree.get_leaf("prefer")
     if topology is not None:
-        yield DescriptionClause(_describe_topology(topology.value), topology.spot, note=describe_replaced(topology))
+        yield describe_node(_describe_topology(topology.value), topology)
     yield from describe_links(tree.get_branch("links"))
     if prefer is not None and prefer.value != []:
-        yield DescriptionClause(
-            f"prefer {_describe_rules(prefer.value)}",
-            prefer.spot,
-            note=describe_replaced(prefer, formatter=_describe_rules),
-        )
+        yield describe_node(f"prefer {_describe_rules(prefer.value)}", prefer, _describe_rules)
 
 
 def _describe_topology(topology: object) -> str:
@@ -218,17 +202,11 @@ def _describe_rules(prefer: object) -> str:
 
 def _describe_other_keys(tree: Branch) -> Iterator[DescriptionClause]:
     if (expect := tree.get_leaf("expect")) is not None:
-        yield DescriptionClause(
-            f"expecting {format_value(expect.value)} device{'s' * (expect.value != 1)}",
-            expect.spot,
-            note=describe_replaced(expect),
-        )
+        yield describe_node(f"expecting {format_value(expect.value)} device{'s' * (expect.value != 1)}", expect)
     if (registration := tree.get_leaf("registration")) is not None:
         registration_text = "by the plugin watcher" if registration.value == "watcher" else "by Register"
-        yield DescriptionClause(
-            f"registered {registration_text}", registration.spot, note=describe_replaced(registration)
-        )
-    for name, probe in (tree.get_branch("probe") or Branch({}, tree.spot)).list_branches():
+        yield describe_node(f"registered {registration_text}", registration)
+    for name, probe in tree.list_branches("probe"):
         yield DescriptionClause(
             f"the probe {name} is {format_list(run.value, ' ') if (run := probe.get_leaf('run')) else '?'}", probe.spot
         )

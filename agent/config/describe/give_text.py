@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from agent.config.describe.clause_text import describe_clause
 from agent.config.describe.description_clause import (
     DescriptionClause,
-    describe_replaced,
+    describe_node,
     format_list,
     format_value,
     get_text,
-    walk_leaves,
 )
 from agent.config.merge.config_tree import Branch, Leaf
 
@@ -29,14 +28,12 @@ def describe_give(give: Branch | None) -> Iterator[DescriptionClause]:
         return
     yield from _describe_section(give)
     if (via := give.get_leaf("via")) is not None:
-        yield DescriptionClause(
-            _VIA.get(str(via.value), f"all of it by {format_value(via.value)}"), via.spot, note=describe_replaced(via)
-        )
+        yield describe_node(_VIA.get(str(via.value), f"all of it by {format_value(via.value)}"), via)
     devinfo = give.get_branch("devinfo")
     if devinfo is not None:
         text = f"write the device-information file: {_describe_members(devinfo)}"
-        yield DescriptionClause(text, devinfo.spot, note=describe_replaced(*walk_leaves(devinfo)))
-    for _, section in _list_named(give, "also"):
+        yield describe_node(text, devinfo)
+    for _, section in give.list_branches("also"):
         condition = describe_clause(section.get_branch("when"))
         yield DescriptionClause(f"and, when {condition}, also" if condition else "and also", section.spot)
         for section_clause in _describe_section(section):
@@ -46,9 +43,9 @@ def describe_give(give: Branch | None) -> Iterator[DescriptionClause]:
 def _describe_section(give: Branch) -> Iterator[DescriptionClause]:
     vfio, rdma = give.get_branch("vfio"), give.get_branch("rdma")
     if vfio is not None:
-        yield DescriptionClause(_describe_vfio(vfio), vfio.spot, note=describe_replaced(*walk_leaves(vfio)))
+        yield describe_node(_describe_vfio(vfio), vfio)
     if rdma is not None:
-        yield DescriptionClause(_describe_rdma(rdma), rdma.spot, note=describe_replaced(*walk_leaves(rdma)))
+        yield describe_node(_describe_rdma(rdma), rdma)
     for place, describe in (
         ("nodes", _describe_node),
         ("mounts", _describe_mount),
@@ -56,8 +53,8 @@ def _describe_section(give: Branch) -> Iterator[DescriptionClause]:
         ("annotations", _describe_annotation),
         ("cdi", _describe_cdi),
     ):
-        for name, member in _list_named(give, place):
-            yield DescriptionClause(describe(name, member), member.spot, note=describe_replaced(*walk_leaves(member)))
+        for name, member in give.list_branches(place):
+            yield describe_node(describe(name, member), member)
 
 
 def _describe_node(_: str, node: Branch) -> str:
@@ -141,8 +138,3 @@ def _describe_members(table: Branch, path: str = "") -> str:
         elif isinstance(node, Leaf):
             texts.append(f"{address} = {format_value(node.value)}")
     return ", ".join(filter(None, texts))
-
-
-def _list_named(give: Branch, place: str) -> Iterator[tuple[str, Branch]]:
-    branch = give.get_branch(place)
-    yield from branch.list_branches() if branch else ()

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from agent.config.describe.clause_text import describe_clause
 from agent.config.describe.description_clause import (
     DescriptionClause,
+    describe_node,
     describe_replaced,
     format_list,
     format_value,
@@ -57,9 +58,7 @@ def describe_derived_words(let: Branch | None, source: object) -> Iterator[Descr
     for name, word in let.list_branches() if let else ():
         kind = find_word_type(word, let, source)
         type_text = f" ({kind})" if kind else ""
-        yield DescriptionClause(
-            f"its {name}{type_text} is {_describe_value(word)}", word.spot, note=describe_replaced(*walk_leaves(word))
-        )
+        yield describe_node(f"its {name}{type_text} is {_describe_value(word)}", word)
 
 
 def describe_joins(join: Branch | None) -> Iterator[DescriptionClause]:
@@ -96,7 +95,7 @@ def describe_links(branch: Branch | None) -> Iterator[DescriptionClause]:
         )
         line_text = f"line of {get_text(link, 'file')}" if link.get_leaf("file") else f"of {get_text(link, 'dir')}"
         text = f"where each {line_text} is a link of {name} to the one whose {condition}{price}"
-        yield DescriptionClause(text, link.spot, note=describe_replaced(*walk_leaves(link)))
+        yield describe_node(text, link)
         for clause in describe_derived_words(link.get_branch("let"), {"dir": None}):
             yield clause.indent()
 

@@ -88,7 +88,7 @@ def compile_cdi(sections: Sequence[GiveSection], scope: Scope) -> tuple[CdiGive,
     devices = [
         _compile_device(key, member, section, scope)
         for section in sections
-        for key, member in section.list_members("cdi")
+        for key, member in section.branch.list_branches("cdi")
     ]
     return tuple(device for device in devices if device is not None)
 

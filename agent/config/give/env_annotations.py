@@ -66,7 +66,7 @@ def _compile_items(
     gives: list[EnvGive] = []
     items_by_name: dict[str, list[tuple[str, EnvGive]]] = {}
     for section in sections:
-        for key, member in section.list_members(env_section.section_name):
+        for key, member in section.branch.list_branches(env_section.section_name):
             address = f"{section.address}.{env_section.section_name}.{key}"
             item = _EnvItem(key, address, member, section.compile_condition(member, scope))
             give = _compile_item(item, env_section, scope, compile_name)

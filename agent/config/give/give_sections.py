@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from agent.config.clauses.clause import compile_clause, refuse_empty
@@ -37,11 +36,6 @@ class GiveSection(NamedTuple):
     address: str
     condition_branch: Branch | None = None
 
-    def list_members(self, place: str) -> Iterator[tuple[str, Branch]]:
-        """Yield the named items of one table of the section."""
-        section = self.branch.get_branch(place)
-        yield from section.list_branches() if section else ()
-
     def compile_condition(self, member: Branch, scope: Scope) -> GiveCondition:
         """Return the condition of an item: the condition of the section and its own."""
         scope = replace(scope, is_reread_at_grant=True, allows_partner_health=True)
@@ -63,9 +57,8 @@ def make_sections(tree: Branch, scope: Scope) -> tuple[GiveSection, ...]:
     give = tree.get_branch("give")
     if give is None:
         return ()
-    conditional_sections = give.get_branch("also")
     sections = [GiveSection(give, "give")]
-    for name, branch in conditional_sections.list_branches() if conditional_sections else ():
+    for name, branch in give.list_branches("also"):
         address = f"give.also.{name}"
         if branch.get_branch("when") is None and scope.has_all_keys:
             write = "write when = { … }, or put what it gives below give itself"

@@ -21,7 +21,7 @@ def compile_mounts(sections: Sequence[GiveSection], scope: Scope) -> tuple[Mount
     mounts = [
         _compile_mount(name, member, section, scope)
         for section in sections
-        for name, member in section.list_members("mounts")
+        for name, member in section.branch.list_branches("mounts")
     ]
     return tuple(mount for mount in mounts if mount is not None)
 

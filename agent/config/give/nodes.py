@@ -28,7 +28,7 @@ def compile_nodes(sections: Sequence[GiveSection], scope: Scope) -> CompiledNode
     """Return the nodes of an entry. Nodes of one name share the word `given.NAME`."""
     nodes: list[NodeGive] = []
     for section in sections:
-        for name, member in section.list_members("nodes"):
+        for name, member in section.branch.list_branches("nodes"):
             condition = section.compile_condition(member, scope)
             node, signature = _compile_node(name, f"{section.address}.nodes.{name}", member, condition, scope)
             word = _merge_signatures(scope.node_words.get(name), signature)
@@ -53,7 +53,6 @@ def _compile_node(
     default_signature = WordSignature(ValueType.PATH, varies=scope.has_several_devices)
     path_leaf = scope.require_leaf(member, "path", f"{address} has no path", 'write path = "{node}"')
     permissions = compile_permissions(member.get_leaf("permissions"), scope)
-    optional = _compile_switch(member.get_leaf("optional"), "optional", scope)
     if path_leaf is None:
         return None, default_signature
     path = compile_path(path_leaf.spot, path_leaf.value, scope, "a node's path", container=False)
@@ -71,11 +70,13 @@ def _compile_node(
     signature = WordSignature(
         ValueType.PATH, is_list=is_list, varies=path.varies or any(target.varies for target in container_paths)
     )
-    if permissions is None or optional is None or faults:
+    if permissions is None or faults:
         return None, signature
     texts = tuple(target.template for target in container_paths)
     origin = path_leaf.spot.origin
-    return NodeGive(name, path.template, texts, permissions, optional, origin, per_member, condition.clause), signature
+    return NodeGive(
+        name, path.template, texts, permissions, member.is_on("optional"), origin, per_member, condition.clause
+    ), signature
 
 
 def compile_container_paths(leaf: Leaf, scope: Scope, *, of_node: bool = False) -> tuple[CompiledTemplate, ...] | None:
@@ -142,15 +143,6 @@ def compile_permissions(leaf: Leaf | None, scope: Scope) -> str | None:
         )
         return None
     return sorted_letters
-
-
-def _compile_switch(leaf: Leaf | None, key: str, scope: Scope) -> bool | None:
-    if leaf is None:
-        return False
-    if isinstance(leaf.value, bool):
-        return leaf.value
-    scope.report_error(leaf.spot, "type", f"{key} is true or false, without quotes", "write true")
-    return None
 
 
 def _is_single_path(path: CompiledTemplate, scope: Scope) -> bool:

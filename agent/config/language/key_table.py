@@ -140,13 +140,13 @@ _COMMON = (
     Key("give", _TABLE, "", "the grant: everything that a container gets", "{}", "give"),
     Key(
         "registration",
-        _LATE,
+        _VALUE,
         "registration",
         '"socket" (Register) or "watcher" (plugin directory)',
         "that of agent.toml",
     ),
     Key("accept", _OPEN, "", "accepted warnings, each with a reason", "{}"),
-    Key("part", _LATE, "bool", "base class: other classes and entries include it with uses", "false"),
+    Key("part", _VALUE, "bool", "base class: other classes and entries include it with uses", "false"),
     Key("let", _NAMED, "", "derived words", "{}", "let", "read", "first_of"),
     Key(
         "join",
@@ -329,7 +329,7 @@ _PLACES = {
             "path",
         ),
         Key("permissions", _LATE, "permissions", "letters of r, w, m", '"rw"'),
-        Key("optional", _LATE, "bool", "true: the path can be absent", "false"),
+        Key("optional", _VALUE, "bool", "true: the path can be absent", "false"),
         _WHEN,
     ),
     "give.mounts": _make_place(

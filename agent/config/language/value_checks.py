@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TypeGuard
+from typing import Any, TypeAlias, TypeGuard
 
+from agent.config.language.key_table import SOURCE_KINDS
 from agent.config.toml.finding import find_nearest
 from agent.core.language.value import ValueType
 
@@ -19,6 +20,8 @@ def parse_duration(text: str) -> float | None:
     match = re.fullmatch(DURATION, text)
     return float(match[1]) * _SECONDS[match[2]] if match else None
 
+
+Schema: TypeAlias = dict[str, Any]
 
 PREFER = ("same", "packed", "balanced", "order", "near")
 RDMA = ("uverbs", "umad", "issm", "rdma_cm", "ucm")
@@ -34,9 +37,48 @@ CHOICES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "way": ("kubelet", "cdi", "cdi-annotation"),
         "backend": ("auto", "legacy", "iommufd", "both"),
         "on_unknown": ("unhealthy", "healthy", "keep"),
+        "registration": ("socket", "watcher"),
         "speaks": ("grpc-health", "amd-metrics"),
     }
 )
+
+
+TEXT_SCHEMA: Schema = {"type": "string", "minLength": 1}
+_TEXTS: Schema = {"type": "array", "items": TEXT_SCHEMA, "minItems": 1}
+_COUNT: Schema = {"type": "integer", "minimum": 1}
+SCALAR_SCHEMA: Schema = {"type": ["string", "integer", "boolean"]}
+
+# The schema of each kind of value.
+SCHEMAS: Mapping[str, Schema] = {
+    "text": TEXT_SCHEMA,
+    "texts": {"anyOf": [TEXT_SCHEMA, _TEXTS]},
+    "words": _TEXTS,
+    "argv": {"type": "array", "items": {"type": "string"}, "minItems": 1},
+    "int": {"type": "integer"},
+    "count": _COUNT,
+    "bool": {"type": "boolean"},
+    "data": {"anyOf": [SCALAR_SCHEMA, {"type": "array", "items": SCALAR_SCHEMA}]},
+    "duration": {"type": "string", "pattern": f"^{DURATION}$"},
+    "trip": {"anyOf": [{"const": 1}, {"type": "string", "pattern": f"^({DURATION}|{LOOKS}|{EVENTS})$"}]},
+    "recover": {"anyOf": [{"const": 1}, {"type": "string", "pattern": f"^({DURATION}|{LOOKS}|never)$"}]},
+    "rdma": {"type": "array", "items": {"enum": [*RDMA]}},
+    "prefer": {
+        "type": "array",
+        "items": {
+            "type": "object",
+            "minProperties": 1,
+            "maxProperties": 1,
+            "properties": dict.fromkeys(PREFER, TEXT_SCHEMA),
+            "additionalProperties": False,
+        },
+    },
+    "topology": {"anyOf": [TEXT_SCHEMA, {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 1}]},
+    "source": {"anyOf": [{"enum": [*SOURCE_KINDS]}, {"$ref": "#/definitions/source"}]},
+    "permissions": {"type": "string", "pattern": "^(?=.)r?w?m?$"},
+    "kind_of_source": {"enum": [*SOURCE_KINDS]},
+    "any": {},
+    **{name: {"enum": [*choices]} for name, choices in CHOICES.items()},
+}
 
 
 def find_value_fault(kind: str, key: str, value: object, source_text: str) -> tuple[str, str] | None:
@@ -54,9 +96,9 @@ def find_value_fault(kind: str, key: str, value: object, source_text: str) -> tu
             return None
         nearest_choice = find_nearest(value, choices) if isinstance(value, str) else None
         return f"{key} is one of {', '.join(choices)}", f'write "{nearest_choice or choices[0]}"'
-    fits, message, write = _KINDS[kind]
-    if fits(value):
+    if _fits(SCHEMAS[kind], value):
         return None
+    message, write = _FAULTS[kind]
     if kind in {"trip", "recover"} and _is_int(value):
         write = f'write "{value} looks"' if value > 1 else write
     if kind == "text" and (_is_int(value) or isinstance(value, float)):
@@ -76,91 +118,58 @@ def _is_int(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and bool(value)
+def _fits(schema: Schema, value: object) -> bool:
+    """Return whether a value has the form of a schema. Only the keywords of `SCHEMAS` are known."""
+    if "anyOf" in schema:
+        return any(_fits(form, value) for form in schema["anyOf"])
+    if "enum" in schema:
+        return any(value == choice for choice in schema["enum"])
+    if "const" in schema:
+        return value == schema["const"] and type(value) is type(schema["const"])
+    names = schema.get("type", ())
+    if type(value) not in {_TYPES[name] for name in ([names] if isinstance(names, str) else names)}:
+        return False
+    match value:
+        case str():
+            pattern = schema.get("pattern")
+            return len(value) >= schema.get("minLength", 0) and (not pattern or bool(re.fullmatch(pattern, value)))
+        case list():
+            return len(value) >= schema.get("minItems", 0) and all(_fits(schema["items"], item) for item in value)
+        case dict():
+            forms = schema["properties"]
+            is_whole = schema["minProperties"] <= len(value) <= schema["maxProperties"]
+            return is_whole and all(key in forms and _fits(forms[key], item) for key, item in value.items())
+        case bool():
+            return True
+        case int():
+            return bool(value >= schema.get("minimum", value))
+    return False
 
 
-def _is_duration(value: object) -> bool:
-    return isinstance(value, str) and parse_duration(value) is not None
+_TYPES = {"string": str, "integer": int, "boolean": bool, "array": list, "object": dict}
 
-
-def _is_list_of(fits: Callable[[object], bool], value: object) -> bool:
-    return isinstance(value, list) and bool(value) and all(fits(item) for item in value)
-
-
-def _is_scalar(value: object) -> bool:
-    return isinstance(value, (str, int, bool))
-
-
-def _is_trip(value: object) -> bool:
-    events = isinstance(value, str) and re.fullmatch(EVENTS, value) is not None
-    return parse_looks(value) is not None or _is_duration(value) or events
-
-
-def _is_recover(value: object) -> bool:
-    return parse_looks(value) is not None or _is_duration(value) or value == "never"
-
-
-def _is_rule(value: object) -> bool:
-    return (
-        isinstance(value, dict)
-        and len(value) == 1
-        and all(key in PREFER for key in value)
-        and _is_list_of(_is_text, list(value.values()))
-    )
-
-
-def _is_prefer(value: object) -> bool:
-    return value == [] or _is_list_of(_is_rule, value)
-
-
-def _is_topology(value: object) -> bool:
-    return _is_text(value) or _is_list_of(lambda item: _is_int(item) and item >= 0, value)
-
-
-_KINDS: Mapping[str, tuple[Callable[[object], bool], str, str]] = MappingProxyType(
+# The message and the correction of each type.
+_FAULTS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
-        "text": (_is_text, "is text", 'write "…"'),
-        "texts": (
-            lambda value: _is_text(value) or _is_list_of(_is_text, value),
-            "is text, or a list of text",
-            'write "…"',
-        ),
-        "words": (lambda value: _is_list_of(_is_text, value), "is a list of text", 'write ["…", "…"]'),
-        "argv": (
-            lambda value: _is_list_of(lambda item: isinstance(item, str), value),
-            "is a program and its arguments, each a text of its own",
-            'write ["/usr/bin/…", "…"]',
-        ),
-        "int": (_is_int, "is a whole number", "write for example 10"),
-        "count": (lambda value: _is_int(value) and value >= 1, "is a whole number from 1", "write for example 4"),
-        "bool": (lambda value: isinstance(value, bool), "is true or false, without quotes", "write true"),
-        "data": (
-            lambda value: _is_scalar(value) or value == [] or _is_list_of(_is_scalar, value),
-            "is text, a number, true, false, or a list of these",
-            "",
-        ),
-        "duration": (_is_duration, "is a time", 'write for example "5s"'),
+        "text": ("is text", 'write "…"'),
+        "texts": ("is text, or a list of text", 'write "…"'),
+        "words": ("is a list of text", 'write ["…", "…"]'),
+        "argv": ("is a program and its arguments, each a text of its own", 'write ["/usr/bin/…", "…"]'),
+        "int": ("is a whole number", "write for example 10"),
+        "count": ("is a whole number from 1", "write for example 4"),
+        "bool": ("is true or false, without quotes", "write true"),
+        "data": ("is text, a number, true, false, or a list of these", ""),
+        "duration": ("is a time", 'write for example "5s"'),
         "trip": (
-            _is_trip,
             'is looks ("2 looks"), a time ("2s"), or events in a window ("3 in 10m")',
             'write for example "2 looks"',
         ),
-        "recover": (
-            _is_recover,
-            'is looks ("2 looks"), a time ("30s"), or "never"',
-            'write for example "30s"',
-        ),
-        "rdma": (
-            lambda value: isinstance(value, list) and all(item in RDMA for item in value),
-            f"is a list of {', '.join(RDMA)}",
-            'write for example ["umad"]',
-        ),
+        "recover": ('is looks ("2 looks"), a time ("30s"), or "never"', 'write for example "30s"'),
+        "rdma": (f"is a list of {', '.join(RDMA)}", 'write for example ["umad"]'),
         "prefer": (
-            _is_prefer,
             f"is a list of rules, each {', '.join(PREFER[:-1])} or {PREFER[-1]}",
             'write for example [{ same = "numa" }]',
         ),
-        "topology": (_is_topology, 'is a word, "none", or a list of NUMA nodes', 'write for example "numa"'),
+        "topology": ('is a word, "none", or a list of NUMA nodes', 'write for example "numa"'),
     }
 )

@@ -60,8 +60,12 @@ class Branch(Struct):
         leaf = self.get_leaf(name)
         return leaf is not None and leaf.value is True
 
-    def list_branches(self) -> Iterator[tuple[str, Branch]]:
-        """Yield its named tables, in order."""
+    def list_branches(self, *path: str) -> Iterator[tuple[str, Branch]]:
+        """Yield the named tables of the table at a path, in order. Without a path, yield its own."""
+        if path:
+            inner = self.get_branch(path[0])
+            yield from inner.list_branches(*path[1:]) if inner else ()
+            return
         for name, node in self.members.items():
             if isinstance(node, Branch):
                 yield name, node

@@ -58,9 +58,8 @@ def _compile_clauses(
     section: str, tree: Branch, scope: Scope, consequence: str, write: str = "take it out, or say when it holds"
 ) -> tuple[Clause, ...]:
     """Return the named clauses of a section. A clause without lines would always match, so it is reported."""
-    branch = tree.get_branch(section)
     clauses: list[Clause] = []
-    for name, member in branch.list_branches() if branch else ():
+    for name, member in tree.list_branches(section):
         refuse_empty(member, scope, f"{section}.{name} says nothing, so {consequence}", write)
         clauses.append(compile_clause(f"{section}.{name}", member, scope))
     return tuple(clause for clause in clauses if clause.lines)
@@ -69,7 +68,6 @@ def _compile_clauses(
 def compile_gate(tree: Branch, scope: Scope) -> tuple[Clause, ...]:
     """Return the preconditions: clauses about the machine. Lines about a device are reported."""
     gates = _compile_clauses("gate", tree, scope, "it would always be open")
-    branch = tree.get_branch("gate")
-    for name, member in branch.list_branches() if branch else ():
+    for name, member in tree.list_branches("gate"):
         report_device_words(f"gate.{name}", member, scope, f"for a device write wait.{name}")
     return gates

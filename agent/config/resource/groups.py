@@ -27,13 +27,11 @@ def is_one_group(tree: Branch) -> bool:
 
 def list_members(tree: Branch) -> frozenset[str]:
     """Return the names of the group members (`group.parts`), which are words."""
-    group = tree.get_branch("group")
-    parts = group.get_branch("parts") if group else None
-    return frozenset(name for name, _ in parts.list_branches()) if parts else frozenset()
+    return frozenset(name for name, _ in tree.list_branches("group", "parts"))
 
 
-def _check_member_names(parts: Branch | None, scope: Scope) -> None:
-    for name, part in parts.list_branches() if parts else ():
+def _check_member_names(group: Branch, scope: Scope) -> None:
+    for name, part in group.list_branches("parts"):
         if not _WORD.fullmatch(name):
             message = f"{name} is no word, and the name of a part is one"
             scope.report_error(part.spot, "type", message, "write letters, digits and _", mark="key")
@@ -65,9 +63,9 @@ def compile_group(tree: Branch, scope: Scope) -> Grouping | None:
         scope.report_error(group.spot, "type", message, "leave out group, or slots", mark="key")
     group_words = _compile_group_words(group.get_leaf("by"), scope)
     parts = group.get_branch("parts")
-    _check_member_names(parts, scope)
+    _check_member_names(group, scope)
     clauses: dict[str, Clause] = {}
-    for name, part in parts.list_branches() if parts else ():
+    for name, part in group.list_branches("parts"):
         clauses[name] = compile_clause(f"group.parts.{name}", part, scope)
         message = f"group.parts.{name} says nothing, so every device would be it"
         refuse_empty(part, scope, message, "say which devices are this part")

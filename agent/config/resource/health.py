@@ -47,11 +47,10 @@ def compile_health(
     vfio_check: the check of `give.vfio`. It has its own criterion. The entry can set its thresholds and the other
         settings.
     """
-    branch = tree.get_branch("health")
     scope = replace(scope, allows_partner_health=True)
     compiled_checks = [
         _compile_check(name, member, tree, scope, source_interval, vfio_check=vfio_check)
-        for name, member in (branch.list_branches() if branch else ())
+        for name, member in tree.list_branches("health")
     ]
     checks = tuple(check for check in compiled_checks if check is not None)
     if vfio_check is None or any(check.name == CHECK for check in checks):
@@ -148,8 +147,7 @@ def _report_vfio_criterion(name: str, branch: Branch, scope: Scope) -> None:
 def _gives_vfio(tree: Branch) -> bool:
     """Return whether the entry uses VFIO."""
     give = tree.get_branch("give")
-    conditional_sections = give.get_branch("also") if give else None
-    sections = [give, *(branch for _, branch in (conditional_sections.list_branches() if conditional_sections else ()))]
+    sections = [give, *(branch for _, branch in tree.list_branches("give", "also"))]
     return any(section is not None and section.get_branch("vfio") is not None for section in sections)
 
 

@@ -87,6 +87,12 @@ def compile_expect(tree: Branch) -> int | None:
     return leaf.value if leaf is not None and isinstance(leaf.value, int) else None
 
 
+def compile_registration(tree: Branch) -> str | None:
+    """Return how the resource registers, or None for the default of the agent."""
+    leaf = tree.get_leaf("registration")
+    return str(leaf.value) if leaf else None
+
+
 def compile_topology(tree: Branch, scope: Scope, slots: Slots | None) -> str | tuple[int, ...]:
     """Return the word of the NUMA node, or the nodes. Slots have no node."""
     word = _compile_topology(tree.get_leaf("topology"), scope)

@@ -20,8 +20,7 @@ def compile_probes(
 ) -> dict[str, ProbeSpec | None]:
     """Return the probes that an entry or a class can use: its own, and `shared_probes` of agent.toml."""
     probes: dict[str, ProbeSpec | None] = {**shared_probes}
-    branch = tree.get_branch("probe")
-    for name, member in branch.list_branches() if branch else ():
+    for name, member in tree.list_branches("probe"):
         probes[name] = _compile_probe(name, member, scope)
     return probes
 

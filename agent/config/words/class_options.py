@@ -45,12 +45,11 @@ class CompiledOptions(Struct):
 
 def compile_options(tree: Branch, scope: Scope, user_spot: FilePosition | None) -> CompiledOptions:
     """Return the options. user_spot: the entry, where an option without a value is reported. None for a class."""
-    branch = tree.get_branch("options")
-    declared_names = [name for name, option in branch.list_branches() if _is_declared(option)] if branch else []
+    declared_names = [name for name, option in tree.list_branches("options") if _is_declared(option)]
     constants: dict[str, Constant] = {}
     signatures: dict[str, WordSignature] = {}
     is_complete = True
-    for name, option in branch.list_branches() if branch else ():
+    for name, option in tree.list_branches("options"):
         word = f"options.{name}"
         domain = _find_domain(name, option, declared_names, scope)
         if domain is None:

@@ -64,13 +64,10 @@ class EntryDerivedWords:
             elif declaration is not None and declaration.make() != _make_captured_word(capture, scope):
                 message = f"{capture.word} is of another type in an earlier pattern"
                 scope.report_error(spot, "type", message, "write the same type", mark=mark)
-        let = tree.get_branch("let")
-        for name, branch in let.list_branches() if let else ():
+        for name, branch in tree.list_branches("let"):
             if self._is_free_name(name, branch.spot):
                 self._declarations[name] = _Declaration(branch.spot, partial(compile_let, name, branch, scope))
-
-        join = tree.get_branch("join")
-        for name, branch in join.list_branches() if join else ():
+        for name, branch in tree.list_branches("join"):
             if (name == "pci" and join_compiler.is_below_proc(scope.source)) or self._is_free_name(name, branch.spot):
                 self._join_branches[name] = branch
 

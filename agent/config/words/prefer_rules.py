@@ -24,8 +24,7 @@ _END, _SCORE = "end", "score"  # words of a line of a file
 def compile_prefer(tree: Branch, scope: Scope, constants: Mapping[str, DerivedWord]) -> tuple[PreferRule, ...]:
     """Return the rules. The first has priority. Faults of rules and links are reported."""
     links: dict[str, Links | Scores | None] = {}
-    links_branch = tree.get_branch("links")
-    for name, branch in links_branch.list_branches() if links_branch else ():
+    for name, branch in tree.list_branches("links"):
         if name == PCIE:
             message = "pcie is how near functions are on PCI Express, which needs no links"
             scope.report_error(branch.spot, "type", message, "give the links another name", mark="key")
