@@ -23,8 +23,7 @@ from device_agent_lab.command.configuration import build_entries, write_entries
 from device_agent_lab.command.demo import Demo
 from device_agent_lab.command.lab import Lab, run_lab
 from device_agent_lab.command.lab_directories import open_private_directories
-from device_agent_lab.command.line_input import restore_terminal
-from device_agent_lab.command.session import Session, forward_log
+from device_agent_lab.command.session import Session, forward_log, restore_terminal
 
 FAILED = 1
 TERMINATED = 128 + signal.SIGTERM

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Callable, Iterator
 
 from agent.cli.host_report.host_report import HostReport
@@ -14,12 +13,11 @@ from agent.core.inventory.device import DeviceNode, Health
 from agent.core.language.safe_text import format_count, make_printable
 from device_agent_lab.command import configuration as lab_configuration
 from device_agent_lab.command.grant import format_grant_options
-from device_agent_lab.command.lab import DEADLINE, Lab
+from device_agent_lab.command.lab import DEADLINE, Lab, format_clock
 from device_agent_lab.simulated.errors import KubeletCrashed, KubeletStopped, PodRefused
 
 WIDTH = 80
 FAILED = 1
-_CLOCK_FORMAT = "%H:%M:%S"
 UNPLUG_SECONDS = 1.0  # seconds that the terminal stays unplugged, like a cable
 
 
@@ -115,7 +113,7 @@ class Demo:
                 f"{name} ({lab.get_phase(name).value})" for name in lab.resource_names if not lab.has_list(name)
             ]
             raise DemoStepError("every resource listed once", f"not {', '.join(missing_resources)}") from None
-        yield f"{_format_clock(start_time)}  kubelet.sock appears"
+        yield f"{format_clock(start_time)}  kubelet.sock appears"
         for event in sorted(
             (lab.kubelet.events.select("list", name)[0] for name in lab.resource_names), key=lambda event: event.at
         ):
@@ -123,7 +121,7 @@ class Demo:
             elapsed = f"+{(event.at - start_time) * 1000:.0f} ms"
             plural = "" if count == 1 else "s"
             name = pad(event.resource, 24)
-            yield f"{_format_clock(event.at)}  {name} streaming {elapsed:>7}   {count} device{plural}"
+            yield f"{format_clock(event.at)}  {name} streaming {elapsed:>7}   {count} device{plural}"
 
     async def _allocate(self) -> AsyncIterator[str]:
         lab = self._lab
@@ -230,12 +228,6 @@ def _format_share_count(lab: Lab, resource: str) -> str:
 def _list_kubelet_ids(lab: Lab) -> dict[str, frozenset[str]]:
     """Return the device IDs that the kubelet has, by resource."""
     return {name: lab.kubelet.healthy(name) | lab.kubelet.unhealthy(name) for name in lab.resource_names}
-
-
-def _format_clock(monotonic_time: float) -> str:
-    """Return a reading of the monotonic clock, in seconds, as the time of day."""
-    wall_time = time.time() - time.monotonic() + monotonic_time
-    return f"{time.strftime(_CLOCK_FORMAT, time.localtime(wall_time))}.{int(wall_time * 1000) % 1000:03}"
 
 
 def _wrap(parts: Iterator[str] | list[str]) -> Iterator[str]:

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime
 
 from agent.app import Agent
 from agent.config.load import Configuration, load
@@ -120,16 +121,6 @@ class Lab:
         kubelet_ids = kubelet.healthy(resource), kubelet.healthy(resource) | kubelet.unhealthy(resource)
         return kubelet.streams(resource) == 1 and kubelet_ids == (healthy_ids, all_ids)
 
-    async def wait_for_kubelet(self) -> None:
-        """Wait until the kubelet has all current lists.
-
-        Raises:
-            TimeoutError: the kubelet does not have them within the deadline.
-        """
-        await self.agent.tracker.wait_for_look()
-        if self.kubelet.running:
-            await self.kubelet.until(self.is_listed, DEADLINE)
-
     async def allocate(self, resource: str, count: int) -> LabPod:
         """Start a pod with one container that requests `count` devices. Return the pod.
 
@@ -148,11 +139,12 @@ class Lab:
                 device_id for device_id, (holder, _) in self.kubelet.get_held_ids(resource).items() if holder == name
             )
         )
+        pod = LabPod(name, resource, ids, options)
         if options.without:
             self.kubelet.remove_pod(name)
         else:
-            self.pods[name] = LabPod(name, resource, ids, options)
-        return LabPod(name, resource, ids, options)
+            self.pods[name] = pod
+        return pod
 
     def release(self, pod: str) -> None:
         """End a pod."""
@@ -206,6 +198,12 @@ class Lab:
             self.entries.append(pty_entry)
             lab_configuration.write_entries(self.directories.configuration, "20-pty.toml", [pty_entry])
         self.configuration = self.load()
+
+
+def format_clock(monotonic_time: float) -> str:
+    """Return a reading of the monotonic clock, in seconds, as the time of day with milliseconds."""
+    wall_time = time.time() - time.monotonic() + monotonic_time
+    return datetime.fromtimestamp(wall_time, UTC).astimezone().time().isoformat("milliseconds")
 
 
 @asynccontextmanager

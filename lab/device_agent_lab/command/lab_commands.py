@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 
 from agent.cli.table import Column, Row, render
 from agent.cli.terminal import Terminal
@@ -47,8 +48,12 @@ class LabCommands:
             ),
             "release": LabCommand("POD", "the pod ends", self._release, 1, 1),
             "kubelet": LabCommand("restart|stop|start", "what happens to the kubelet", self._kubelet, 1, 1),
-            "unplug": LabCommand("", f"take the lab's own terminal away ({lab_configuration.PTY})", self._unplug),
-            "plug": LabCommand("", "plug it in again", self._plug),
+            "unplug": LabCommand(
+                "",
+                f"take the lab's own terminal away ({lab_configuration.PTY})",
+                partial(self._set_plugged, plugged=False),
+            ),
+            "plug": LabCommand("", "plug it in again", partial(self._set_plugged, plugged=True)),
             "replug": LabCommand("", "both", self._replug),
             "reload": LabCommand("", "read the configuration again, apply what differs", self._reload),
             "quit": LabCommand("", "end (also: end of input)", self._help),
@@ -181,12 +186,6 @@ class LabCommands:
         await lab.kubelet.until(lab.is_listed, DEADLINE)
         count = len(lab.resource_names)
         return [f"{count} of {count} listed again after {lab.measure_listing_time():.0f} ms"]
-
-    async def _unplug(self) -> list[str]:
-        return await self._set_plugged(plugged=False)
-
-    async def _plug(self) -> list[str]:
-        return await self._set_plugged(plugged=True)
 
     async def _replug(self) -> list[str]:
         return [*await self._set_plugged(plugged=False), *await self._set_plugged(plugged=True)]

@@ -9,46 +9,27 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from agent.config.settings import SOCKET_NAME_LENGTH, SOCKET_PATH_LIMIT, Settings
-from agent.core.struct import Struct, replace
+from agent.core.struct import replace
 
 # Maximum bytes of the parent directory's path, so that the paths of all sockets below it are short enough.
 _MAX_PARENT_LENGTH = SOCKET_PATH_LIMIT - SOCKET_NAME_LENGTH - len("/da-4194304-12345678/registry/")
 _SHM = "/dev/shm"  # noqa: S108  the agent finds nodes only below /dev, and every user may write here
 
 
-class LabDirectories(Struct):
+class LabDirectories:
     """The directories of one lab.
 
     links: a directory below /dev for links to the lab's own nodes, or an empty string if none can be created.
     """
 
-    top: str
-    links: str
-
-    @property
-    def kubelet(self) -> str:
-        """The plugin directory of the simulated kubelet."""
-        return f"{self.top}/plugins"
-
-    @property
-    def watcher(self) -> str:
-        """The directory of the kubelet's plugin watcher."""
-        return f"{self.top}/registry"
-
-    @property
-    def pod_resources(self) -> str:
-        """The directory of the kubelet's PodResources socket."""
-        return f"{self.top}/pods"
-
-    @property
-    def state(self) -> str:
-        """The state directory of the agent."""
-        return f"{self.top}/state"
-
-    @property
-    def configuration(self) -> str:
-        """The directory of the configuration for this machine."""
-        return f"{self.top}/etc"
+    def __init__(self, top: str, links: str) -> None:
+        self.links = links
+        self.kubelet = f"{top}/plugins"
+        self.watcher = f"{top}/registry"
+        self.pod_resources = f"{top}/pods"
+        self.state = f"{top}/state"
+        self.configuration = f"{top}/etc"
+        self.top = top
 
     def override_settings(self, base: Settings) -> Settings:
         """Return settings in which all output paths and all kubelet paths are in the private directories."""

@@ -9,6 +9,8 @@ from typing import Any
 
 from agent.kubelet.connection import Connection
 
+_CLOSE_SECONDS = 1.0  # for the peers to read what was written
+
 
 class GrpcListener:
     """A socket that is bound first and listens later. Between the two, the file exists and connections are refused."""
@@ -24,6 +26,7 @@ class GrpcListener:
             raise
         self._connections: set[Connection] = set()
         self._closed = asyncio.Event()
+        self._accept: asyncio.Task[Any] | None = None
 
     def listen(self) -> None:
         self._socket.listen(128)
@@ -45,16 +48,12 @@ class GrpcListener:
                 await ready.wait()
                 ready.clear()
                 with contextlib.suppress(OSError):
-                    await self._accept(self._socket.accept()[0], make_connection)
+                    accepted = self._socket.accept()[0]
+                    # With a cancellation in between, uvloop would close the connection below its protocol.
+                    self._accept = loop.create_task(loop.connect_accepted_socket(make_connection, accepted))
+                    await asyncio.shield(self._accept)
         finally:
             loop.remove_reader(self._socket)
-
-    async def _accept(self, accepted: socket.socket, make_connection: partial[Connection]) -> None:
-        try:
-            await asyncio.get_running_loop().connect_accepted_socket(make_connection, accepted)
-        except BaseException:
-            accepted.close()
-            raise
 
     def drop(self) -> None:
         """Abort all connections, as the end of a process does."""
@@ -65,8 +64,12 @@ class GrpcListener:
         """Close the connections and wait for the end of their calls. The file stays."""
         self._closed.set()
         self._socket.close()
-        tasks = [task for connection in self._connections for task in connection.calls.tasks]
-        for connection in set(self._connections):
+        if self._accept is not None:
+            await asyncio.wait({self._accept})
+        connections = set(self._connections)
+        waits = {wait for connection in connections for wait in (*connection.calls.tasks, connection.closed_future)}
+        for connection in connections:
             connection.close()
-        if tasks:
-            await asyncio.wait(tasks)
+        if waits:
+            await asyncio.wait(waits, timeout=_CLOSE_SECONDS)
+        self.drop()
