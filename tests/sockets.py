@@ -9,7 +9,7 @@ async def until(holds):
             await asyncio.sleep(0.01)
 
 
-async def asked(path, data, *, close=False):
+async def send_request(path, data, *, close=False):
     """All that comes back for these bytes; nothing if the connection is broken. `close`: no more is sent."""
     reader, writer = await asyncio.open_unix_connection(path)
     writer.write(data)

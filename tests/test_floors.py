@@ -37,7 +37,7 @@ IMPURE = {
 LIBRARIES = {"msgspec"}  # its structs are what values are made of; the linter holds it to agent.core.struct
 
 
-def imported(source: str) -> Iterator[tuple[int, str]]:
+def list_imports(source: str) -> Iterator[tuple[int, str]]:
     """Every module that is imported, wherever in the file, with its line."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
@@ -49,7 +49,7 @@ def imported(source: str) -> Iterator[tuple[int, str]]:
 def strange(source: str) -> list[str]:
     """The imports that a file of the core may not have."""
     found = []
-    for line, name in imported(source):
+    for line, name in list_imports(source):
         top = name.partition(".")[0]
         if name == "agent.core" or name.startswith("agent.core."):
             continue

@@ -13,7 +13,7 @@ from tests.sockets import until
 BODY = "device_agent_kubelet_up 1\n"
 
 
-async def measured():
+async def get_body():
     return BODY
 
 
@@ -25,7 +25,7 @@ def listens(path):
 @pytest.fixture
 async def served(tmp_path):
     path = str(tmp_path / "metrics.sock")
-    task = asyncio.create_task(metrics_server.serve(f"unix:{path}", measured))
+    task = asyncio.create_task(metrics_server.serve(f"unix:{path}", get_body))
     await until(lambda: listens(path))
     yield path
     task.cancel()
@@ -33,8 +33,8 @@ async def served(tmp_path):
     await until(lambda: not os.path.exists(path))
 
 
-async def asked(path, data, *, close=False):
-    return (await sockets.asked(path, data, close=close)).decode()
+async def send_request(path, data, *, close=False):
+    return (await sockets.send_request(path, data, close=close)).decode()
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ async def asked(path, data, *, close=False):
     ],
 )
 async def test_an_answer(served, request_, status, body):
-    head, _, said = (await asked(served, request_)).partition("\r\n\r\n")
+    head, _, said = (await send_request(served, request_)).partition("\r\n\r\n")
     assert head.startswith(f"HTTP/1.1 {status}\r\n")
     assert said == body
     assert "Connection: close" in head
@@ -60,10 +60,10 @@ async def test_an_answer(served, request_, status, body):
 async def test_a_socket_of_somebody_else_is_left_where_it_is(tmp_path):
     """Who is ended after another has taken its place takes nothing away."""
     path = str(tmp_path / "metrics.sock")
-    first = asyncio.create_task(metrics_server.serve(f"unix:{path}", measured))
+    first = asyncio.create_task(metrics_server.serve(f"unix:{path}", get_body))
     await until(lambda: listens(path))
     os.unlink(path)
-    second = asyncio.create_task(metrics_server.serve(f"unix:{path}", measured))
+    second = asyncio.create_task(metrics_server.serve(f"unix:{path}", get_body))
     await until(lambda: listens(path))
     for task, left in ((first, True), (second, False)):
         task.cancel()
@@ -72,14 +72,14 @@ async def test_a_socket_of_somebody_else_is_left_where_it_is(tmp_path):
 
 
 async def test_who_says_too_much_or_goes_away_gets_nothing_and_costs_nothing(served):
-    assert await asked(served, b"GET /" + b"x" * 100_000) == ""
-    assert await asked(served, b"GET /metrics", close=True) == ""
-    assert (await asked(served, b"GET /metrics HTTP/1.1\r\n\r\n")).endswith(BODY)
+    assert await send_request(served, b"GET /" + b"x" * 100_000) == ""
+    assert await send_request(served, b"GET /metrics", close=True) == ""
+    assert (await send_request(served, b"GET /metrics HTTP/1.1\r\n\r\n")).endswith(BODY)
 
 
 async def test_clients_that_hang_take_nothing_from_others(served):
     hanging = [await asyncio.open_unix_connection(served) for _ in range(metrics_server.MAX_CLIENTS - 1)]
-    assert (await asked(served, b"GET /metrics HTTP/1.1\r\n\r\n")).endswith(BODY)
+    assert (await send_request(served, b"GET /metrics HTTP/1.1\r\n\r\n")).endswith(BODY)
     for _, writer in hanging:
         writer.close()
 
@@ -115,7 +115,7 @@ async def test_who_does_not_take_its_answer_makes_room(long, monkeypatch):
     waiting = [await takes_nothing(path) for _ in range(metrics_server.MAX_CLIENTS)]
     monkeypatch.setattr(metrics_server, "REQUEST_SECONDS", 0.1)
     async with asyncio.timeout(30):
-        while not (await asked(path, b"GET / HTTP/1.1\r\n\r\n")).startswith("HTTP/1.1 404"):
+        while not (await send_request(path, b"GET / HTTP/1.1\r\n\r\n")).startswith("HTTP/1.1 404"):
             pass
     for writer in waiting:
         writer.close()
@@ -132,9 +132,9 @@ async def test_a_defect_in_what_is_told_ends_nothing(tmp_path, caplog):
 
     task = asyncio.create_task(metrics_server.serve(f"unix:{path}", once_wrong))
     await until(lambda: listens(path))
-    assert (await asked(path, b"GET /metrics HTTP/1.1\r\n\r\n")).startswith("HTTP/1.1 500 ")
+    assert (await send_request(path, b"GET /metrics HTTP/1.1\r\n\r\n")).startswith("HTTP/1.1 500 ")
     assert "no such thing" in caplog.text
-    assert (await asked(path, b"GET /metrics HTTP/1.1\r\n\r\n")).endswith(BODY)
+    assert (await send_request(path, b"GET /metrics HTTP/1.1\r\n\r\n")).endswith(BODY)
     task.cancel()
     await asyncio.wait([task])
 
@@ -142,9 +142,9 @@ async def test_a_defect_in_what_is_told_ends_nothing(tmp_path, caplog):
 async def test_a_port_on_the_loopback(caplog):
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-        await metrics_server.serve(f"127.0.0.1:{port}", measured)  # somebody has it
+        await metrics_server.serve(f"127.0.0.1:{port}", get_body)  # somebody has it
         assert "cannot be used" in caplog.text
-    task = asyncio.create_task(metrics_server.serve(f"127.0.0.1:{port}", measured))
+    task = asyncio.create_task(metrics_server.serve(f"127.0.0.1:{port}", get_body))
 
     async def open_():
         while True:
@@ -169,10 +169,10 @@ async def test_a_socket_that_nobody_answers_is_replaced_and_a_file_is_not(tmp_pa
     metrics_server._bind(f"unix:{path}").close()
     path.unlink()
     path.write_text("a file")
-    await metrics_server.serve(f"unix:{path}", measured)
+    await metrics_server.serve(f"unix:{path}", get_body)
     assert path.read_text() == "a file"
     assert "cannot be used" in caplog.text
 
 
 async def test_nothing_asked_for_is_nothing_done():
-    await metrics_server.serve("", measured)
+    await metrics_server.serve("", get_body)

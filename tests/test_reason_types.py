@@ -22,17 +22,17 @@ SHOWS = frozenset(["str", "escape", "cut", "printable"])  # what they return is 
 ALLOWED = {"cli/doctor/node_inspection.py": 1}
 
 
-def name_of(node):
+def find_name(node):
     """The name of what an expression gives, if that is a name, an attribute or a key; else none."""
     match node:
         case ast.Name(name) | ast.Attribute(attr=name) | ast.Subscript(slice=ast.Constant(name)):
             return name if isinstance(name, str) else None
         case ast.Call(ast.Name(name), [inner, *_]) if name in SHOWS:
-            return name_of(inner)
+            return find_name(inner)
         case ast.BoolOp(values=[first, *_]):
-            return name_of(first)
+            return find_name(first)
         case ast.Call(ast.Attribute(value, method)) if method in TAKES_APART | {"lower", "strip"}:
-            return name_of(value)
+            return find_name(value)
     return None
 
 
@@ -53,18 +53,18 @@ def decisions(tree):
     """The lines that take a sentence apart, or compare it with words."""
     for node in ast.walk(tree):
         match node:
-            case ast.Call(ast.Attribute(value, method)) if method in TAKES_APART and name_of(value) in SENTENCES:
+            case ast.Call(ast.Attribute(value, method)) if method in TAKES_APART and find_name(value) in SENTENCES:
                 yield node.lineno
             case ast.Call(ast.Attribute(_, method), args) if method in MATCHES:
-                if any(name_of(each) in SENTENCES for each in args):
+                if any(find_name(each) in SENTENCES for each in args):
                     yield node.lineno
             case ast.Compare(left, _, others):
                 sides = [left, *others]
-                if any(name_of(each) in SENTENCES for each in sides) and any(
+                if any(find_name(each) in SENTENCES for each in sides) and any(
                     has_words(each) and not is_empty(each) for each in sides
                 ):
                     yield node.lineno
-            case ast.Match(subject) if name_of(subject) in SENTENCES:
+            case ast.Match(subject) if find_name(subject) in SENTENCES:
                 yield node.lineno
 
 

@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 from agent.core.inventory.device import DeviceList
 from agent.counters import Counters
 from agent.registry import Registry
-from tests.core.builders import listed, snapshot
+from tests.core.builders import make_listed, snapshot
 
 R = "example.com/a"
 EMPTY = DeviceList(R)
-ONE = snapshot(listed("x"))
-TWO = snapshot(listed("x"), listed("y"))
+ONE = snapshot(make_listed("x"))
+TWO = snapshot(make_listed("x"), make_listed("y"))
 
 
-async def waiting(awaitable):
+async def start_task(awaitable):
     """A task for it, which has come as far as it can."""
     task = asyncio.ensure_future(awaitable)
     for _ in range(5):
@@ -27,7 +27,7 @@ async def waiting(awaitable):
     return task
 
 
-async def turned():
+async def run_loop_turns():
     for _ in range(5):
         await asyncio.sleep(0)
 
@@ -46,9 +46,9 @@ async def test_it_wakes_for_what_is_new_and_not_for_what_is_equal():
     registry.publish(ONE)
     with registry.follow(R) as follower:
         follower.mark_sent(await follower.wait_for_list())
-        news = await waiting(follower.wait_for_list())
-        assert not registry.publish(snapshot(listed("x")))
-        await turned()
+        news = await start_task(follower.wait_for_list())
+        assert not registry.publish(snapshot(make_listed("x")))
+        await run_loop_turns()
         assert not news.done()
         assert registry.publish(TWO)
         assert await news is TWO
@@ -73,7 +73,7 @@ async def test_a_slow_stream_is_told_the_newest_alone():
         follower.mark_sent(TWO)
         registry.publish(ONE)
         registry.publish(TWO)
-        news = await waiting(follower.wait_for_list())
+        news = await start_task(follower.wait_for_list())
         assert not news.done(), "nothing differs from what it knows"
         news.cancel()
 
@@ -82,10 +82,10 @@ async def test_what_is_over_before_a_stream_wakes_is_no_news():
     registry = Registry()
     with registry.follow(R) as follower:
         follower.mark_sent(await follower.wait_for_list())
-        news = await waiting(follower.wait_for_list())
+        news = await start_task(follower.wait_for_list())
         registry.publish(ONE)
         registry.publish(EMPTY)
-        await turned()
+        await run_loop_turns()
         assert not news.done()
         registry.publish(TWO)
         assert await news is TWO
@@ -97,7 +97,7 @@ async def test_every_stream_is_told():
         assert registry.count_streams(R) == 2
         for follower in (one, other):
             follower.mark_sent(await follower.wait_for_list())
-        tasks = [await waiting(follower.wait_for_list()) for follower in (one, other)]
+        tasks = [await start_task(follower.wait_for_list()) for follower in (one, other)]
         registry.publish(ONE)
         assert await asyncio.gather(*tasks) == [ONE, ONE]
     assert registry.count_streams(R) == 0
@@ -110,7 +110,7 @@ async def test_one_turn_of_the_event_loop_after_it_is_published_every_stream_has
         tasks = []
         for follower in map(opened.enter_context, followers):
             follower.mark_sent(await follower.wait_for_list())
-            tasks.append(await waiting(follower.wait_for_list()))
+            tasks.append(await start_task(follower.wait_for_list()))
         registry.publish(ONE)
         await asyncio.sleep(0)
         assert all(task.done() and task.result() is ONE for task in tasks)
@@ -128,9 +128,9 @@ async def test_delivered_waits_for_all_streams_and_only_for_those_of_the_resourc
     registry = Registry()
     registry.publish(ONE)
     with registry.follow(R) as one, registry.follow(R) as other, registry.follow("example.com/other"):
-        delivered = await waiting(registry.wait_until_delivered([R]))
+        delivered = await start_task(registry.wait_until_delivered([R]))
         one.mark_sent(ONE)
-        await turned()
+        await run_loop_turns()
         assert not delivered.done()
         other.mark_sent(ONE)
         await asyncio.wait_for(delivered, 60)
@@ -146,7 +146,7 @@ async def test_a_stream_that_ends_is_waited_for_no_more():
     registry = Registry()
     registry.publish(ONE)
     with registry.follow(R):
-        delivered = await waiting(registry.wait_until_delivered([R]))
+        delivered = await start_task(registry.wait_until_delivered([R]))
         assert not delivered.done()
     await asyncio.wait_for(delivered, 60)
 
@@ -155,10 +155,10 @@ async def test_an_old_list_that_is_sent_late_is_no_delivery():
     registry = Registry()
     registry.publish(ONE)
     with registry.follow(R) as follower:
-        delivered = await waiting(registry.wait_until_delivered([R]))
+        delivered = await start_task(registry.wait_until_delivered([R]))
         registry.publish(TWO)
         follower.mark_sent(ONE)
-        await turned()
+        await run_loop_turns()
         assert not delivered.done()
         follower.mark_sent(TWO)
         await asyncio.wait_for(delivered, 60)
@@ -168,9 +168,9 @@ async def test_several_may_wait_for_the_same_delivery():
     registry = Registry()
     registry.publish(ONE)
     with registry.follow(R) as one, registry.follow(R) as other:
-        waits = [await waiting(registry.wait_until_delivered([R])) for _ in range(3)]
+        waits = [await start_task(registry.wait_until_delivered([R])) for _ in range(3)]
         one.mark_sent(ONE)
-        await turned()
+        await run_loop_turns()
         other.mark_sent(ONE)
         await asyncio.wait_for(asyncio.gather(*waits), 60)
 
@@ -227,7 +227,7 @@ async def _live(steps, streams):
         if action in "xy":
             names = [*names, action] if action not in names else [name for name in names if name != action]
         elif action == "publish":
-            registry.publish(snapshot(*map(listed, sorted(names))))
+            registry.publish(snapshot(*map(make_listed, sorted(names))))
         elif action == "read":
             gates[step % streams].release()
         elif len(tasks) > 1:

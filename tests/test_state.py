@@ -17,19 +17,19 @@ from agent.core.struct import replace
 from agent.state import state_file
 from agent.state.state_file import StateFile, load_state
 from agent.state.state_format import NOT_FOUND_YET, SavedState
-from tests.core.builders import listed, node, snapshot
+from tests.core.builders import make_listed, node, snapshot
 
 MEMBERS = (Member("p1", "k1", "1", "0000:01:00.0"), Member("p2", "k2", "2", "1-1.2", "dongle"))
 FULL = SavedState(
     {
         "example.com/a": snapshot(
-            listed("w", exclusive_keys=("pci:0000:01:00.1",), has_contested_id=True),
-            listed("x9", numa=(0, 1), nodes=(node(),)),
-            listed("x10", absent_since=5.0, reason="absent", health=Health.UNHEALTHY),
-            listed("y", location="p\udcff", shares=4),
-            listed("y", shares=8, first_share=4),
-            listed("z", members=MEMBERS[:1], missing_members=MEMBERS[1:], id_location="p2", grouping_digest="abc"),
-            listed("z", shares=2, share_suffix="::part-"),
+            make_listed("w", exclusive_keys=("pci:0000:01:00.1",), has_contested_id=True),
+            make_listed("x9", numa=(0, 1), nodes=(node(),)),
+            make_listed("x10", absent_since=5.0, reason="absent", health=Health.UNHEALTHY),
+            make_listed("y", location="p\udcff", shares=4),
+            make_listed("y", shares=8, first_share=4),
+            make_listed("z", members=MEMBERS[:1], missing_members=MEMBERS[1:], id_location="p2", grouping_digest="abc"),
+            make_listed("z", shares=2, share_suffix="::part-"),
         ),
         "example.com/empty": DeviceList("example.com/empty"),
     },
@@ -96,9 +96,9 @@ async def test_after_a_boot_nobody_was_well_and_what_fails_fails_on(tmp_path):
 async def test_after_a_boot_the_number_of_a_node_says_nothing(tmp_path):
     stamp = "c188:0 7"
     devices = (
-        listed("x", "/dev/x", key="node:c188:0", instance_id=stamp),
-        listed("y", "node:pci-0/tty", key="/sys/devices/tty0", instance_id=stamp),
-        listed("z", instance_id=stamp),
+        make_listed("x", "/dev/x", key="node:c188:0", instance_id=stamp),
+        make_listed("y", "node:pci-0/tty", key="/sys/devices/tty0", instance_id=stamp),
+        make_listed("z", instance_id=stamp),
     )
     await write(tmp_path, SavedState({"example.com/a": snapshot(*devices)}, boot_id="one"))
     read = load_state(str(tmp_path), "two").lists["example.com/a"].devices
@@ -154,13 +154,17 @@ async def test_a_cancelled_write_is_finished_before_the_last(tmp_path, monkeypat
 async def test_what_is_equal_on_disk_is_not_written_again(tmp_path):
     file = StateFile(str(tmp_path))
     run = asyncio.create_task(file.run())
-    file.save(SavedState({"r": snapshot(listed("x"), resource="r")}))
+    file.save(SavedState({"r": snapshot(make_listed("x"), resource="r")}))
     path = tmp_path / "state.json"
     assert await file.wait_until_saved()
     before = path.stat().st_ino
     file.save(
         SavedState(
-            {"r": snapshot(replace(listed("x"), health=Health.UNHEALTHY, reason=Reason.from_text("f")), resource="r")}
+            {
+                "r": snapshot(
+                    replace(make_listed("x"), health=Health.UNHEALTHY, reason=Reason.from_text("f")), resource="r"
+                )
+            }
         )
     )
     run.cancel()
@@ -178,7 +182,7 @@ async def test_what_is_equal_on_disk_is_not_written_again(tmp_path):
 async def test_every_change_is_written(tmp_path, change):
     file = StateFile(str(tmp_path))
     run = asyncio.create_task(file.run())
-    for device in (listed("x"), replace(listed("x"), **change)):
+    for device in (make_listed("x"), replace(make_listed("x"), **change)):
         file.save(SavedState({"example.com/a": snapshot(device)}))
         for _ in range(20_000):
             await asyncio.sleep(0.001)

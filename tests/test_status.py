@@ -18,7 +18,7 @@ from agent.core.reason import NO_REASON, Reason, ReasonCause
 from agent.core.registration_phase import Phase
 from agent.counters import Counters
 from agent.status.agent_status import Status
-from tests.core.builders import failing, listed, lists, no_kubelet, refusal, snapshot
+from tests.core.builders import lists, make_check_reason, make_listed, no_kubelet, refusal, snapshot
 
 A = "example.com/a"
 
@@ -27,10 +27,10 @@ EVIDENCE = "{0.key}, {1}: Xid \x1b".format
 
 
 def ill(name, reason, **more):
-    return listed(name, health=Health.UNHEALTHY, reason=reason, **more)
+    return make_listed(name, health=Health.UNHEALTHY, reason=reason, **more)
 
 
-def told(status, *devices, first=False):
+def record_lists(status, *devices, first=False):
     before = status.lists
     status.record_lists(before, DeviceLists(lists(snapshot(*devices))), is_first=first)
 
@@ -46,23 +46,23 @@ def status():
 
 
 def test_the_line_names_one_that_is_not_healthy(status):
-    told(status, listed("w"), listed("x"), first=True)
+    record_lists(status, make_listed("w"), make_listed("x"), first=True)
     assert status.format_line() == "1 resource streaming, 2 devices, all Healthy"
-    told(status, ill("w", Reason(ReasonCause.DRAIN, "RMA")), ill("x", "heat: \x1b[2J"))
+    record_lists(status, ill("w", Reason(ReasonCause.DRAIN, "RMA")), ill("x", "heat: \x1b[2J"))
     assert status.format_line() == "1 resource streaming, 0 of 2 devices Healthy: example.com/a x: heat: \\x1b[2J"
-    told(status, ill("w", Reason(ReasonCause.DRAIN, "RMA")), listed("x"))
+    record_lists(status, ill("w", Reason(ReasonCause.DRAIN, "RMA")), make_listed("x"))
     assert status.format_line().endswith("1 of 2 devices Healthy: example.com/a w: drained: RMA")
-    told(status, ill("w", "drained: so it says"), ill("x", "heat"))
+    record_lists(status, ill("w", "drained: so it says"), ill("x", "heat"))
     assert status.format_line().endswith("0 of 2 devices Healthy: example.com/a w: drained: so it says")
-    told(status, ill("x", "long " * 100))
+    record_lists(status, ill("x", "long " * 100))
     assert len(status.format_line()) < 200
 
 
 def test_who_has_it_is_said_when_it_fails_and_only_then(status, caplog):
     caplog.set_level(logging.INFO)
-    told(status, listed("x"), listed("y", shares=4), listed("z"), first=True)
-    told(status, ill("x", "absent"), ill("y", "absent", shares=4), ill("z", "absent"))
-    told(status, ill("x", "heat"), listed("y", shares=4), listed("z"))
+    record_lists(status, make_listed("x"), make_listed("y", shares=4), make_listed("z"), first=True)
+    record_lists(status, ill("x", "absent"), ill("y", "absent", shares=4), ill("z", "absent"))
+    record_lists(status, ill("x", "heat"), make_listed("y", shares=4), make_listed("z"))
     assert [record.getMessage() for record in caplog.records] == [
         "example.com/a x: Healthy → Unhealthy: absent (held by ml/train)",
         "example.com/a y: Healthy → Unhealthy: absent (held by ml/t\\x1b)",
@@ -75,9 +75,9 @@ def test_who_has_it_is_said_when_it_fails_and_only_then(status, caplog):
 
 def test_a_blip_is_said_counted_and_remembered_and_is_no_change_of_health(status, caplog):
     caplog.set_level(logging.INFO)
-    told(status, listed("x", instance_id="1"), listed("z", instance_id="1"), first=True)
-    told(status, listed("x", instance_id="2"), listed("z", instance_id="2"))
-    told(status, listed("x", instance_id="2"), listed("z", instance_id="2"))
+    record_lists(status, make_listed("x", instance_id="1"), make_listed("z", instance_id="1"), first=True)
+    record_lists(status, make_listed("x", instance_id="2"), make_listed("z", instance_id="2"))
+    record_lists(status, make_listed("x", instance_id="2"), make_listed("z", instance_id="2"))
     assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
         ("WARNING", f"example.com/a x: Healthy → Healthy: {BLIP_REASON} (held by ml/train)"),
         ("INFO", f"example.com/a z: Healthy → Healthy: {BLIP_REASON}"),
@@ -87,9 +87,9 @@ def test_a_blip_is_said_counted_and_remembered_and_is_no_change_of_health(status
 
 
 def test_history_and_counts_are_of_the_same_changes(status):
-    told(status, listed("x"), first=True)
-    told(status, ill("x", "absent"))
-    told(status, ill("x", "heat"))
+    record_lists(status, make_listed("x"), first=True)
+    record_lists(status, ill("x", "absent"))
+    record_lists(status, ill("x", "heat"))
     assert [(change.new_health, change.reason) for change in status.history.changes[A, "x"]] == [
         (Health.UNHEALTHY, "absent"),
         (Health.UNHEALTHY, "heat"),
@@ -98,7 +98,7 @@ def test_history_and_counts_are_of_the_same_changes(status):
 
 
 def test_the_line_of_a_kubelet_that_is_down(status):
-    told(status, listed("x"), first=True)
+    record_lists(status, make_listed("x"), first=True)
     status.add("example.com/b")
     status.set_phase("example.com/b", Phase.STREAMING, NO_REASON)
     status.add("example.com/c")
@@ -137,10 +137,10 @@ def test_a_transition_has_what_programs_look_for(caplog):
     )
     status.add(A)
     status.set_phase(A, Phase.STREAMING, NO_REASON)
-    told(status, listed("x"), first=True)
-    told(status, ill("x", failing("kernel_log", "Xid 79\x1b")))
-    told(status, listed("x"))
-    told(status, ill("x", "kernel_log: a node is missing"))
+    record_lists(status, make_listed("x"), first=True)
+    record_lists(status, ill("x", make_check_reason("kernel_log", "Xid 79\x1b")))
+    record_lists(status, make_listed("x"))
+    record_lists(status, ill("x", "kernel_log: a node is missing"))
     streaming, down, back, other = (record.fields for record in caplog.records)
     assert "DEVICE_AGENT_CHECK" not in other
     assert streaming["MESSAGE_ID"] == MessageId.STREAMING.value
@@ -165,8 +165,8 @@ def test_a_transition_has_what_programs_look_for(caplog):
 def test_many_at_once_are_one_line(status, caplog):
     caplog.set_level(logging.INFO)
     names = [f"d{number}" for number in range(11)]
-    told(status, *map(listed, names), first=True)
-    told(status, *(ill(name, "absent") for name in names))
+    record_lists(status, *map(make_listed, names), first=True)
+    record_lists(status, *(ill(name, "absent") for name in names))
     (record,) = caplog.records
     assert record.fields["MESSAGE_ID"] == MessageId.AT_ONCE.value
     assert "11 devices changed at once: 0 Healthy, 11 not" in record.getMessage()

@@ -25,26 +25,26 @@ def installed(tmp_path):
     return str(at)
 
 
-def said(*arguments):
+def run_systemd(*arguments):
     done = subprocess.run([analyze, *arguments], capture_output=True, text=True, check=False)
     return done.returncode, done.stdout + done.stderr
 
 
 @needs_systemd
 def test_systemd_takes_it_as_it_is(installed):
-    assert said("verify", installed) == (0, "")
+    assert run_systemd("verify", installed) == (0, "")
 
 
 @needs_systemd
 def test_a_mistake_would_be_seen(installed):
     Path(installed).write_text(Path(installed).read_text().replace("Restart=always", "Restart=allways"))
-    code, text = said("verify", installed)
+    code, text = run_systemd("verify", installed)
     assert (code != 0) or "allways" in text
 
 
 @needs_systemd
 def test_its_exposure_is_small(installed):
-    code, text = said("security", "--offline=yes", f"--threshold={EXPOSURE}", installed)
+    code, text = run_systemd("security", "--offline=yes", f"--threshold={EXPOSURE}", installed)
     assert code == 0, text
 
 

@@ -16,11 +16,11 @@ def number(value: int) -> bytes:
     return bytes(out)
 
 
-def counted(field: int, value: int) -> bytes:
+def encode_number(field: int, value: int) -> bytes:
     return number(field << 3) + number(value)
 
 
-def held(field: int, value: bytes | str) -> bytes:
+def encode_bytes(field: int, value: bytes | str) -> bytes:
     raw = value.encode() if isinstance(value, str) else value
     return number(field << 3 | 2) + number(len(raw)) + raw
 
@@ -89,11 +89,11 @@ CASES = {
             annotations={"a": ""},
             cdi_devices=[v1beta1.CdiDevice(name="example.com/gpu=0")],
         ),
-        held(1, held(1, "K") + held(2, "v"))
-        + held(2, held(1, "/c") + held(2, "/h") + counted(3, 1))
-        + held(3, held(1, "/dev/c") + held(2, "/dev/h") + held(3, "rw"))
-        + held(4, held(1, "a") + held(2, ""))
-        + held(5, held(1, "example.com/gpu=0")),
+        encode_bytes(1, encode_bytes(1, "K") + encode_bytes(2, "v"))
+        + encode_bytes(2, encode_bytes(1, "/c") + encode_bytes(2, "/h") + encode_number(3, 1))
+        + encode_bytes(3, encode_bytes(1, "/dev/c") + encode_bytes(2, "/dev/h") + encode_bytes(3, "rw"))
+        + encode_bytes(4, encode_bytes(1, "a") + encode_bytes(2, ""))
+        + encode_bytes(5, encode_bytes(1, "example.com/gpu=0")),
     ),
     "pre-start request": (v1beta1.PreStartContainerRequest(devices_ids=["a"]), b"\x0a\x01a"),
     "plugin": (
@@ -130,16 +130,19 @@ CASES = {
                 )
             ]
         ),
-        held(
+        encode_bytes(
             1,
-            held(1, "p")
-            + held(2, "ns")
-            + held(
+            encode_bytes(1, "p")
+            + encode_bytes(2, "ns")
+            + encode_bytes(
                 3,
-                held(1, "c")
-                + held(
+                encode_bytes(1, "c")
+                + encode_bytes(
                     2,
-                    held(1, "example.com/foo") + held(2, "a") + held(2, "b") + held(3, held(1, counted(1, -1))),
+                    encode_bytes(1, "example.com/foo")
+                    + encode_bytes(2, "a")
+                    + encode_bytes(2, "b")
+                    + encode_bytes(3, encode_bytes(1, encode_number(1, -1))),
                 ),
             ),
         ),
@@ -168,15 +171,21 @@ def test_bytes(message, raw):
 
 
 def test_fields_of_a_later_kubelet_are_passed_over():
-    raw = held(1, "p") + held(99, "new") + held(2, "ns")
+    raw = encode_bytes(1, "p") + encode_bytes(99, "new") + encode_bytes(2, "ns")
     pod = v1.PodResources.parse(raw)
     assert (pod.name, pod.namespace) == ("p", "ns")
 
 
 def test_cpus_memory_and_dynamic_resources_are_passed_over():
-    memory = held(1, "memory") + counted(2, 1 << 33)
-    raw = held(1, "c") + held(3, number(1) + number(300)) + counted(3, 2) + held(4, memory) + held(5, held(2, "claim"))
-    container = v1.ContainerResources.parse(raw + held(2, held(1, "r") + held(2, "a")))
+    memory = encode_bytes(1, "memory") + encode_number(2, 1 << 33)
+    raw = (
+        encode_bytes(1, "c")
+        + encode_bytes(3, number(1) + number(300))
+        + encode_number(3, 2)
+        + encode_bytes(4, memory)
+        + encode_bytes(5, encode_bytes(2, "claim"))
+    )
+    container = v1.ContainerResources.parse(raw + encode_bytes(2, encode_bytes(1, "r") + encode_bytes(2, "a")))
     assert (container.name, container.devices) == ("c", [v1.ContainerDevices(resource_name="r", device_ids=["a"])])
 
 

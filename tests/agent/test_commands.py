@@ -17,7 +17,7 @@ from tests.agent.process import run_agent
 from tests.agent.rig import BAR, FOO, entry
 from tests.agent.test_health import CARDS, NPU, ONE, TWO, card, ill, say
 from tests.cli.conftest import TOP, device_agent
-from tests.core.test_metrics import of, read
+from tests.core.test_metrics import get_value, read
 
 
 @pytest.fixture
@@ -312,19 +312,19 @@ async def test_metrics_are_what_prometheus_reads(node, tmp_path):
         code, out, err = await ask(node, "metrics")
         assert (code, err) == (0, "")
         series = read(out)
-        assert of(series, "kubelet_up") == 1
-        assert of(series, "resource_streams", resource=FOO) == 1
-        assert of(series, "resource_devices_in_use", resource=FOO) == 1
-        assert of(series, "allocations_total", resource=FOO, result="ok") == 1
-        assert of(series, "registrations_total", resource=FOO, result="ok") == 1
-        assert of(series, "health_transitions_total", resource=NPU, to="Unhealthy") == 2
-        assert of(series, "device_check_failing", resource=NPU, device=ONE, check="state") == 1
-        assert of(series, "devices_omitted", resource=NPU) == 1
-        assert of(series, "lists_sent_total", resource=NPU) >= 2
-        assert of(series, "list_size_bytes", resource=NPU) > 0
-        assert of(series, "change_to_list_seconds_count") >= 1
-        assert of(series, "rpc_duration_seconds_count", method="Allocate") == 1
-        assert of(series, "host_devices", source="pci") == 2
+        assert get_value(series, "kubelet_up") == 1
+        assert get_value(series, "resource_streams", resource=FOO) == 1
+        assert get_value(series, "resource_devices_in_use", resource=FOO) == 1
+        assert get_value(series, "allocations_total", resource=FOO, result="ok") == 1
+        assert get_value(series, "registrations_total", resource=FOO, result="ok") == 1
+        assert get_value(series, "health_transitions_total", resource=NPU, to="Unhealthy") == 2
+        assert get_value(series, "device_check_failing", resource=NPU, device=ONE, check="state") == 1
+        assert get_value(series, "devices_omitted", resource=NPU) == 1
+        assert get_value(series, "lists_sent_total", resource=NPU) >= 2
+        assert get_value(series, "list_size_bytes", resource=NPU) > 0
+        assert get_value(series, "change_to_list_seconds_count") >= 1
+        assert get_value(series, "rpc_duration_seconds_count", method="Allocate") == 1
+        assert get_value(series, "host_devices", source="pci") == 2
         file = tmp_path / "device-agent.prom"
         assert (await ask(node, "metrics", "--textfile", str(file)))[0] == 0
         assert set(read(file.read_text())) == set(series)

@@ -172,7 +172,7 @@ def exists(path):
 
 async def asked(path, data, *, close=False):
     """The answer, read; None if there is none."""
-    answer = await sockets.asked(path, data, close=close)
+    answer = await sockets.send_request(path, data, close=close)
     return json.loads(answer) if answer else None
 
 

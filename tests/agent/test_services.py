@@ -7,7 +7,7 @@ import pytest
 
 from agent.config.load import SHIPPED
 from tests.agent.test_health import CARDS, NPU, ONE, TWO, card, ill, reasons
-from tests.kubelet.test_exporter import exporter, left_behind, listed
+from tests.kubelet.test_exporter import encode_response, exporter, left_behind
 from tests.kubelet.test_health import NOT_SERVING, SERVING, Health
 
 
@@ -60,7 +60,7 @@ async def test_an_exporter_comes_ends_and_is_taken_away(node):
     node.serve(card("\n".join(f'{key} = "{said}"' for key, said in asks.items())))
     async with node.agent() as agent:
         await node.allocatable(NPU, 2)
-        async with exporter(str(path), listed((ONE, "unhealthy"), (TWO, "healthy"))):
+        async with exporter(str(path), encode_response((ONE, "unhealthy"), (TWO, "healthy"))):
             await ill(node, ONE)
             assert reasons(agent) == {ONE: "state: the exporter says unhealthy", TWO: ""}
             left_behind(path)
@@ -69,5 +69,5 @@ async def test_an_exporter_comes_ends_and_is_taken_away(node):
         assert node.kubelet.unhealthy(NPU) == {ONE}
         path.unlink()
         await ill(node)
-        async with exporter(str(path), listed((ONE, "healthy"), (TWO, "unhealthy"))):
+        async with exporter(str(path), encode_response((ONE, "healthy"), (TWO, "unhealthy"))):
             await ill(node, TWO)

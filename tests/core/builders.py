@@ -36,7 +36,7 @@ def refusal(text):
     return Reason(ReasonCause.REFUSED, text)
 
 
-def failing(check, text):
+def make_check_reason(check, text):
     """The reason of a device of which a check fails."""
     return Reason(ReasonCause.CHECK, text, check)
 
@@ -117,7 +117,7 @@ def look_at(*candidates, turned_down=()):
     return Inventory(Listing(), sightings)
 
 
-def listed(name, place=None, reason="", **more):
+def make_listed(name, place=None, reason="", **more):
     """A device as it is listed after `candidate(host(place), name)`."""
     place = place or name
     fields = {"location": place, "key": f"key {place}", "health": Health.HEALTHY, "instance_id": "1"}

@@ -7,10 +7,10 @@ from agent.core.grants.grant import GrantRefusedError, RefusalCause, RereadDevic
 from agent.core.inventory.device import MatchedPath
 from agent.core.language.value import Absent
 from agent.core.struct import replace
-from tests.core.builders import env, give, listed, mount, node, spec
+from tests.core.builders import env, give, make_listed, mount, node, spec
 
 
-def each(*gives):
+def give_per_member(*gives):
     """Lines of which every host device gives its own."""
     return tuple(replace(one, per_member=True) for one in gives)
 
@@ -25,7 +25,7 @@ def group(name, *members, facts=None, came_along=(), nodes=None):
         if str(path).startswith("/dev/")
     }
     words = (*(RereadMember(said, True) for said in members), *(RereadMember(said, False) for said in came_along))
-    device = listed(name, nodes=tuple(found for found in there.values() if not isinstance(found, Absent)))
+    device = make_listed(name, nodes=tuple(found for found in there.values() if not isinstance(found, Absent)))
     return RereadDevice(device, (), members[0] | (facts or {}), there, members=words)
 
 
@@ -35,7 +35,8 @@ def containers(grant):
 
 def test_every_member_gives_its_nodes():
     entry = spec(
-        nodes=each(give("n", "{node}", "/dev/kit/")), env=(env("NODES", "{given.n}", ":"), env("FIRST", "{node}", ","))
+        nodes=give_per_member(give("n", "{node}", "/dev/kit/")),
+        env=(env("NODES", "{given.n}", ":"), env("FIRST", "{node}", ",")),
     )
     device = group("g", {"node": "/dev/a"}, {"node": "/dev/b"})
     grant = build_grant(entry, ["g"], [device], 1)
@@ -44,7 +45,9 @@ def test_every_member_gives_its_nodes():
 
 
 def test_what_comes_out_equal_is_given_once():
-    entry = spec(nodes=each(give("ctl", "/dev/ctl{x}"), give("n", "{node}")), env=(env("CTL", "{given.ctl}", ","),))
+    entry = spec(
+        nodes=give_per_member(give("ctl", "/dev/ctl{x}"), give("n", "{node}")), env=(env("CTL", "{given.ctl}", ","),)
+    )
     nodes = {path: node(path) for path in ("/dev/ctl0", "/dev/a", "/dev/b")}
     device = group("g", {"node": "/dev/a", "x": 0}, {"node": "/dev/b", "x": 0}, nodes=nodes)
     grant = build_grant(entry, ["g"], [device], 1)
@@ -73,7 +76,7 @@ def test_a_line_of_parts_is_given_once_and_numbered_by_device():
 
 
 def test_elements_of_every_member_are_counted_on():
-    entry = spec(nodes=each(give("t", "{ttys}", "/dev/tty{n}")), env=(env("N{n}", "{ttys}", ","),))
+    entry = spec(nodes=give_per_member(give("t", "{ttys}", "/dev/tty{n}")), env=(env("N{n}", "{ttys}", ","),))
     devices = [
         group("a", {"ttys": ("/dev/a0", "/dev/a1")}, {"ttys": ("/dev/b0",)}),
         group("c", {"ttys": ("/dev/c0",)}, {"ttys": ("/dev/d0",)}),
@@ -95,7 +98,7 @@ def test_all_members_and_those_that_match_are_lists():
 
 @pytest.mark.parametrize("there", [Absent("no such file"), None])
 def test_what_only_came_along_need_not_have_a_node_and_what_matched_has_to(there):
-    entry = spec(nodes=each(give("n", "{node}")))
+    entry = spec(nodes=give_per_member(give("n", "{node}")))
     missing = {} if there is None else {"node": "/dev/gone"}
     nodes = {"/dev/a": node("/dev/a"), "/dev/gone": there or Absent("")}
     device = group("g", {"node": "/dev/a"}, came_along=(missing,), nodes=nodes)
@@ -107,7 +110,7 @@ def test_what_only_came_along_need_not_have_a_node_and_what_matched_has_to(there
 
 
 def test_mounts_are_of_every_member():
-    entry = spec(mounts=each(mount("m", "/sys/{x}")))
+    entry = spec(mounts=give_per_member(mount("m", "/sys/{x}")))
     device = replace(
         group("g", {"x": "a"}, {"x": "b"}, came_along=({},)),
         mounts={f"/sys/{x}": (MatchedPath(f"/sys/{x}", f"/sys/{x}"),) for x in "ab"},

@@ -67,48 +67,48 @@ class Life:
         return [one.reason for one in self.unlisted]
 
 
-def of(**said):
+def make_group_facts(**said):
     """Host devices in group 1, all bound to vfio, named by their serials."""
     return {name: {"group": 1, "driver": "vfio", "serial": name.upper(), **more} for name, more in said.items()}
 
 
 def test_a_group_is_one_device():
     life = Life(spec(group=BY, match=VFIO, id=ID))
-    assert life.seen(**of(a={}, b={}, c={"group": 2})) == {"id-A": "", "id-C": ""}
+    assert life.seen(**make_group_facts(a={}, b={}, c={"group": 2})) == {"id-A": "", "id-C": ""}
     (first, _) = life.lists[A].devices
     assert [member.name for member in first.members] == ["a", "b"]
 
 
 def test_one_that_loses_a_member_keeps_its_id_and_its_numa_and_says_what_is_lost():
     life = Life(spec(group=BY, match=VFIO, id=ID))
-    life.seen(**of(a={"numa": 0}, b={"numa": 0}, c={}))
-    assert life.seen(**of(a={"numa": 0}, c={})) == {"id-A": "lost b"}
-    assert life.seen(**of(a={"numa": 0})) == {"id-A": "lost b, c"}
-    assert life.seen(**of(a={"numa": 0}, b={"numa": 0}, c={})) == {"id-A": ""}
+    life.seen(**make_group_facts(a={"numa": 0}, b={"numa": 0}, c={}))
+    assert life.seen(**make_group_facts(a={"numa": 0}, c={})) == {"id-A": "lost b"}
+    assert life.seen(**make_group_facts(a={"numa": 0})) == {"id-A": "lost b, c"}
+    assert life.seen(**make_group_facts(a={"numa": 0}, b={"numa": 0}, c={})) == {"id-A": ""}
 
 
 @pytest.mark.parametrize("gone", [{}, {"a": {"driver": "nvidia"}}])
 def test_the_id_is_kept_when_the_member_that_gave_it_goes(gone):
     life = Life(spec(group=BY, match=VFIO, id=ID))
-    life.seen(**of(a={}, b={}))
-    assert life.seen(**of(b={}, **gone)) == {"id-A": "lost a"}
-    assert life.seen(**of(b={}, **gone)) == {"id-A": "lost a"}
-    assert life.seen(**of(a={}, b={})) == {"id-A": ""}
+    life.seen(**make_group_facts(a={}, b={}))
+    assert life.seen(**make_group_facts(b={}, **gone)) == {"id-A": "lost a"}
+    assert life.seen(**make_group_facts(b={}, **gone)) == {"id-A": "lost a"}
+    assert life.seen(**make_group_facts(a={}, b={})) == {"id-A": ""}
 
 
 def test_a_member_that_comes_before_the_one_that_gave_the_id_changes_nothing():
     life = Life(spec(group=BY, match=VFIO, id=ID))
-    life.seen(**of(b={}, c={}))
-    assert life.seen(**of(a={}, b={}, c={})) == {"id-B": ""}
+    life.seen(**make_group_facts(b={}, c={}))
+    assert life.seen(**make_group_facts(a={}, b={}, c={})) == {"id-B": ""}
     assert life.lists[A].devices[0].id_location == "b"
-    assert life.seen(**of(a={}, c={})) == {"id-B": "lost b"}
-    assert life.seen(**of(a={}, b={}, c={})) == {"id-B": ""}
+    assert life.seen(**make_group_facts(a={}, c={})) == {"id-B": "lost b"}
+    assert life.seen(**make_group_facts(a={}, b={}, c={})) == {"id-B": ""}
 
 
 def test_other_hardware_in_the_place_of_the_member_that_gave_the_id_is_another_device():
     life = Life(spec(group=BY, match=VFIO, id=ID))
-    life.seen(**of(a={}, b={}))
-    assert life.seen(**of(a={"serial": "Z", "stamp": 2}, b={})) == {
+    life.seen(**make_group_facts(a={}, b={}))
+    assert life.seen(**make_group_facts(a={"serial": "Z", "stamp": 2}, b={})) == {
         "id-A": "absent: other hardware is in its place",
         "id-Z": "",
     }
@@ -116,8 +116,8 @@ def test_other_hardware_in_the_place_of_the_member_that_gave_the_id_is_another_d
 
 def test_what_a_pod_holds_is_in_no_other_device():
     life = Life(spec(group=BY, match=VFIO, id=ID))
-    life.seen(**of(a={}, b={}))
-    other = of(a={"serial": "Z"}, b={})
+    life.seen(**make_group_facts(a={}, b={}))
+    other = make_group_facts(a={"serial": "Z"}, b={})
     told = life.seen(held={"id-A"}, **other)
     assert told == {"id-A": "no longer offered: its id is id-Z now"}
     assert life.waiting == ["a pod holds it as example.com/a id-A"]
@@ -126,48 +126,48 @@ def test_what_a_pod_holds_is_in_no_other_device():
 
 def test_a_replug_of_all_keeps_the_id():
     life = Life(spec(group=BY, match=VFIO, id=ID))
-    life.seen(**of(a={}, b={}))
+    life.seen(**make_group_facts(a={}, b={}))
     assert life.seen() == {"id-A": "absent"}
-    assert life.seen(**of(a={"stamp": 2}, b={"stamp": 2})) == {"id-A": ""}
+    assert life.seen(**make_group_facts(a={"stamp": 2}, b={"stamp": 2})) == {"id-A": ""}
     assert life.seen() == {"id-A": "absent"}
-    assert life.seen(**of(b={"stamp": 3})) == {"id-A": "lost a"}
+    assert life.seen(**make_group_facts(b={"stamp": 3})) == {"id-A": "lost a"}
 
 
 def test_what_came_along_is_lost_too_and_what_the_host_puts_elsewhere_is_not():
     life = Life(spec(group=CLAIMS, match=VFIO, id=ID), spec(B, match=clause(line("group", 2))))
-    life.seen(**of(a={}, b={"driver": ""}))
-    assert life.seen(**of(a={})) == {"id-A": "lost b"}
-    assert life.seen(**of(a={}, b={"driver": "", "group": 2})) == {"id-A": ""}
+    life.seen(**make_group_facts(a={}, b={"driver": ""}))
+    assert life.seen(**make_group_facts(a={})) == {"id-A": "lost b"}
+    assert life.seen(**make_group_facts(a={}, b={"driver": "", "group": 2})) == {"id-A": ""}
 
 
 def test_a_changed_entry_forgets_what_it_would_not_have_missed_but_not_what_a_pod_holds():
     entry = spec(group=BY, match=VFIO, id=ID)
     narrow = replace(entry, group=replace(BY, digest="narrow"), match=clause(line("serial", "A")))
     life = Life(entry)
-    life.seen(**of(a={}, b={}))
-    assert life.seen(held={"id-A"}, entries=(narrow,), **of(a={}, b={})) == {"id-A": "lost b"}
-    assert life.seen(**of(a={}, b={})) == {"id-A": ""}
+    life.seen(**make_group_facts(a={}, b={}))
+    assert life.seen(held={"id-A"}, entries=(narrow,), **make_group_facts(a={}, b={})) == {"id-A": "lost b"}
+    assert life.seen(**make_group_facts(a={}, b={})) == {"id-A": ""}
 
 
 def test_an_entry_without_a_group_any_more_gives_each_when_no_pod_has_it():
     grouped = spec(group=BY, match=VFIO, id=ID)
     single = replace(grouped, group=None)
     life = Life(grouped)
-    life.seen(**of(a={}, b={}))
-    assert life.seen(held={"id-A"}, entries=(single,), **of(a={}, b={})) == {"id-A": "lost b"}
+    life.seen(**make_group_facts(a={}, b={}))
+    assert life.seen(held={"id-A"}, entries=(single,), **make_group_facts(a={}, b={})) == {"id-A": "lost b"}
     assert life.waiting == ["a pod holds it as example.com/a id-A"]
-    assert life.seen(**of(a={}, b={})) == {"id-A": "", "id-B": ""}
-    assert life.seen(held={"id-B"}, entries=(grouped,), **of(a={}, b={})) == {
+    assert life.seen(**make_group_facts(a={}, b={})) == {"id-A": "", "id-B": ""}
+    assert life.seen(held={"id-B"}, entries=(grouped,), **make_group_facts(a={}, b={})) == {
         "id-A": "a pod holds b as example.com/a id-B",
         "id-B": "no longer offered: its id is id-A now",
     }
-    assert life.seen(**of(a={}, b={})) == {"id-A": ""}
+    assert life.seen(**make_group_facts(a={}, b={})) == {"id-A": ""}
 
 
 def test_a_claim_waits_for_the_pod_that_has_what_it_claims():
     later = spec(B, match=clause(line("driver", "snd")), id=ID)
     life = Life(spec(A, match=clause(line("none", "")), id=ID), later)
-    facts = of(a={}, b={"driver": "snd"})
+    facts = make_group_facts(a={}, b={"driver": "snd"})
     life.seen(**facts)
     claiming = spec(group=CLAIMS, match=VFIO, id=ID)
     assert life.seen(held={"id-B"}, entries=(claiming, later), **facts) == {}

@@ -61,7 +61,7 @@ class Machine:
         return frozenset()
 
 
-def as_before(seen, before):
+def reuse_objects(seen, before):
     """The look in which whatever is as it was is the same object, as in one that looks at what is touched."""
     sightings = {
         key: before.match_results[key] if before.match_results.get(key) == sighting else sighting
@@ -262,7 +262,7 @@ class Life(RuleBasedStateMachine):
         self.now += 1.0
         if looked:
             self.configured = self.specs()
-            self.seen = as_before(self.machine.look(self.configured), self.seen)
+            self.seen = reuse_objects(self.machine.look(self.configured), self.seen)
         seen = self.seen
         for _ in range(4):
             assembly = self.assemble(seen)

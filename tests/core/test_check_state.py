@@ -154,7 +154,7 @@ STEPS = st.lists(
 )
 
 
-def timed(steps) -> list[tuple[float, CheckResult]]:
+def space_looks(steps) -> list[tuple[float, CheckResult]]:
     now, looks = 0.0, []
     for passed, outcome in steps:
         now += passed
@@ -188,21 +188,21 @@ def by_history(one: Check, looks) -> bool:
 
 @given(CHECKS, STEPS)
 def test_it_is_what_history_says(one, steps):
-    looks = timed(steps)
+    looks = space_looks(steps)
     for end in range(len(looks) + 1):
         assert play(one, *looks[:end])[-1:] == [by_history(one, looks[:end])][: min(end, 1)]
 
 
 @given(CHECKS, STEPS)
 def test_from_the_second_look_on_a_beginning_makes_no_difference_to_what_is_well(one, steps):
-    looks = timed([(1.0, GOOD), *steps])
+    looks = space_looks([(1.0, GOOD), *steps])
     assert play(one, *looks, condition=NEW) == play(one, *looks)
 
 
 @given(CHECKS, STEPS)
 def test_only_a_contrary_look_turns_it(one, steps):
     before = False
-    looks = timed(steps)
+    looks = space_looks(steps)
     for failing, (_, outcome) in zip(play(one, *looks), looks, strict=True):
         if failing is not before:
             assert outcome is BAD if failing else outcome in (GOOD, BESIDE)
@@ -212,14 +212,14 @@ def test_only_a_contrary_look_turns_it(one, steps):
 @given(CHECKS, STEPS, STEPS)
 def test_a_latch_never_heals(one, steps, later):
     one = replace(one, recovery_threshold=None)
-    failing = play(one, *timed([*steps, *later]))
+    failing = play(one, *space_looks([*steps, *later]))
     assert "".join(".F"[f] for f in failing).lstrip(".").strip("F") == ""
 
 
 @given(CHECKS, STEPS)
 def test_it_never_turns_more_often_than_the_looks_allow(one, steps):
     """Each turn to failing takes its own looks, or its own time, and none of them serves twice."""
-    looks = timed(steps)
+    looks = space_looks(steps)
     course = play(one, *looks)
     turns = sum(failing and not before for before, failing in zip([False, *course], course, strict=False))
     bad = [now for now, outcome in looks if outcome is BAD]
@@ -233,7 +233,7 @@ def test_it_never_turns_more_often_than_the_looks_allow(one, steps):
 def test_what_is_looked_at_when_it_wants_turns_in_its_time(one, steps, bad):
     """From any state, looks at just the times that it asks for bring it where the device is; `every` for rows."""
     condition, again, now = HEALTHY, None, 0.0
-    for now, outcome in timed(steps):
+    for now, outcome in space_looks(steps):
         condition, again = step_check(one, condition, outcome, now, APART)
     one = replace(one, recovery_threshold=one.recovery_threshold or LookCount(1))
     outcome = BAD if bad else GOOD
@@ -244,7 +244,7 @@ def test_what_is_looked_at_when_it_wants_turns_in_its_time(one, steps, bad):
     assert condition.failing is bad
 
 
-def answered(text: str, numbers: str) -> list[tuple[float, CheckResult]]:
+def make_numbered_looks(text: str, numbers: str) -> list[tuple[float, CheckResult]]:
     """Looks that rest on answers, each by its number."""
     looks = zip(text, numbers, strict=True)
     return [
@@ -264,4 +264,4 @@ def answered(text: str, numbers: str) -> list[tuple[float, CheckResult]]:
 )
 def test_answers_are_counted_and_not_the_looks_at_them(text, numbers, failing):
     one = check(trip=LookCount(2), recover=LookCount(3))
-    assert "".join("F" if one else "." for one in play(one, *answered(text, numbers))) == failing
+    assert "".join("F" if one else "." for one in play(one, *make_numbered_looks(text, numbers))) == failing

@@ -19,7 +19,7 @@ def check(trip=ONE_LOOK, recover=None, **more):
     return Check("ecc", CounterCheck("errors"), failure_threshold=trip, recovery_threshold=recover, **more)
 
 
-def seen(one, count):
+def evaluate_count(one, count):
     """What a look says at which the counter says this; `-` is a device to which the check does not apply."""
     if count == "-":
         return CheckResult(CheckVerdict.NOT_APPLICABLE)
@@ -30,7 +30,7 @@ def play(one, *counts, condition=HEALTHY):
     """Whether it fails after each look, a second after the one before."""
     said = []
     for now, count in enumerate(counts):
-        condition, _ = step_check(one, condition, seen(one, count), float(now), 0.05)
+        condition, _ = step_check(one, condition, evaluate_count(one, count), float(now), 0.05)
         said.append(condition.failing)
     return "".join(".F"[failing] for failing in said)
 
@@ -65,13 +65,13 @@ def test_course(one, counts, failing):
 
 def test_what_is_said():
     one = check()
-    condition, _ = step_check(one, HEALTHY, seen(one, 3), 0, 1)
-    condition, _ = step_check(one, condition, seen(one, 5), 1, 1)
+    condition, _ = step_check(one, HEALTHY, evaluate_count(one, 3), 0, 1)
+    condition, _ = step_check(one, condition, evaluate_count(one, 5), 1, 1)
     assert condition.reason == "errors grew from 3 to 5"
     own = check(reason=parse("card {slot} has {errors} errors"))
-    condition, _ = step_check(own, CheckState(count=3), seen(own, 4), 0, 1)
+    condition, _ = step_check(own, CheckState(count=3), evaluate_count(own, 4), 0, 1)
     assert condition.reason == "card 7 has 4 errors"
-    condition, _ = step_check(one, HEALTHY, seen(one, None), 0, 1)
+    condition, _ = step_check(one, HEALTHY, evaluate_count(one, None), 0, 1)
     assert (condition.reason, condition.failing_as_unknown) == ("errors: no such file", True)
 
 
@@ -95,5 +95,5 @@ def test_it_never_fails_for_what_did_not_grow(counts, trip):
 def test_what_is_remembered_of_growth_is_bounded(counts):
     one, condition = check(trip=EventRate(4, 1e9), recover=ONE_LOOK), HEALTHY
     for now, count in enumerate(counts):
-        condition, _ = step_check(one, condition, seen(one, count), float(now), 0.05)
+        condition, _ = step_check(one, condition, evaluate_count(one, count), float(now), 0.05)
         assert len(condition.recent_growth) < 4

@@ -14,11 +14,11 @@ from agent.core.inventory.device import (
 from agent.core.lists.transitions import BLIP_REASON, Transition, find_transitions
 from agent.core.reason import Reason
 from agent.core.struct import replace
-from tests.core.builders import listed, snapshot
+from tests.core.builders import make_listed, snapshot
 
-SHARED = listed("x", shares=3)
-UPPER = listed("x", shares=6, first_share=4, health=Health.UNHEALTHY)
-MIXED = snapshot(listed("a"), listed("x"), SHARED, UPPER)
+SHARED = make_listed("x", shares=3)
+UPPER = make_listed("x", shares=6, first_share=4, health=Health.UNHEALTHY)
+MIXED = snapshot(make_listed("a"), make_listed("x"), SHARED, UPPER)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_an_id_of_the_kubelets_is_a_base_and_perhaps_a_share(written, base, shar
 
 
 def test_the_ids_that_the_kubelet_sees():
-    assert list(listed("a").list_ids()) == ["a"]
+    assert list(make_listed("a").list_ids()) == ["a"]
     assert list(SHARED.list_ids()) == ["x::0", "x::1", "x::2"]
     assert list(UPPER.list_ids()) == ["x::4", "x::5"]
     assert [len(device) for device in MIXED.devices] == [1, 1, 3, 2]
@@ -71,7 +71,7 @@ def test_finding(written, found):
 
 
 def test_suffixes_of_ones_own_are_told_apart():
-    own, other = listed("x", shares=2, share_suffix="::part-"), listed("x", shares=2)
+    own, other = make_listed("x", shares=2, share_suffix="::part-"), make_listed("x", shares=2)
     mixed = snapshot(own, other)
     assert list(own.list_ids()) == ["x::part-0", "x::part-1"]
     assert mixed.find_device("x::part-1") == (own, 1)
@@ -100,7 +100,7 @@ class Counted(tuple):
 
 
 def test_a_list_is_gone_through_once_however_much_is_asked_for():
-    many = DeviceList("example.com/a", Counted([listed("b"), SHARED, UPPER, listed("a")]))
+    many = DeviceList("example.com/a", Counted([make_listed("b"), SHARED, UPPER, make_listed("a")]))
     for _ in range(3):
         asked = parse_ids(many, ["x::2", "b", "x::0"])
         assert [(device.id, shares) for device, shares in asked.items()] == [("b", ()), ("x", (0, 2))]
@@ -116,13 +116,13 @@ def test_the_index_is_no_part_of_a_list():
 
 
 def test_list_order():
-    devices = [listed("a9"), listed("a10"), listed("x"), SHARED, UPPER]
+    devices = [make_listed("a9"), make_listed("a10"), make_listed("x"), SHARED, UPPER]
     mixed = devices[2:] + devices[1::-1]
     assert sorted(mixed, key=make_list_sort_key) == devices
 
 
 def test_unhealthy_is_the_same_object_where_nothing_changes():
-    sick = make_unhealthy(listed("a"), "absent", 1.0)
+    sick = make_unhealthy(make_listed("a"), "absent", 1.0)
     assert (sick.health, sick.reason, sick.absent_since) == (Health.UNHEALTHY, Reason.from_text("absent"), 1.0)
     assert make_unhealthy(sick, "absent", 1.0) is sick
     assert make_unhealthy(sick, "absent", None).absent_since is None
@@ -139,17 +139,17 @@ def test_the_size_of_a_device_is_an_upper_bound(length, numa):
 
 
 def test_transitions_are_told_once_each():
-    sick = make_unhealthy(listed("a"), "absent", 1.0)
-    sicker = make_unhealthy(listed("a"), "broken", None)
-    before = snapshot(listed("a"), listed("b"), SHARED)
-    after = snapshot(sick, SHARED, listed("c", reason=""))
+    sick = make_unhealthy(make_listed("a"), "absent", 1.0)
+    sicker = make_unhealthy(make_listed("a"), "broken", None)
+    before = snapshot(make_listed("a"), make_listed("b"), SHARED)
+    after = snapshot(sick, SHARED, make_listed("c", reason=""))
     assert list(find_transitions(before, after)) == [
         Transition("example.com/a", "a", Health.HEALTHY, Health.UNHEALTHY, "absent", "a", "key a"),
         Transition("example.com/a", "c", None, Health.HEALTHY, "", "c", "key c"),
         Transition("example.com/a", "b", Health.HEALTHY, None, "no pod can hold it", "b", "key b"),
     ]
     assert list(find_transitions(after, after)) == []
-    assert [str(one) for one in find_transitions(snapshot(sick), snapshot(listed("a")))] == [
+    assert [str(one) for one in find_transitions(snapshot(sick), snapshot(make_listed("a")))] == [
         "example.com/a a: Unhealthy → Healthy: back, was: absent"
     ]
     assert [one.reason for one in find_transitions(snapshot(sick), snapshot(sicker))] == ["broken"]
@@ -161,19 +161,27 @@ MEMBERS = (Member("p", "k", "1", "p"), Member("q", "l", "1", "q"))
 @pytest.mark.parametrize(
     ("before", "after", "blip"),
     [
-        (listed("a", instance_id="1"), listed("a", instance_id="1"), False),
-        (listed("a", instance_id="1"), listed("a", instance_id="2"), True),
-        (listed("a", instance_id=""), listed("a", instance_id="2"), False),  # of the last life, or nobody could tell
-        (listed("a", instance_id="1"), listed("a", instance_id=""), False),
+        (make_listed("a", instance_id="1"), make_listed("a", instance_id="1"), False),
+        (make_listed("a", instance_id="1"), make_listed("a", instance_id="2"), True),
         (
-            listed("a", instance_id="1", moved_words=("netdev",)),
-            listed("a", instance_id="2"),
+            make_listed("a", instance_id=""),
+            make_listed("a", instance_id="2"),
+            False,
+        ),  # of the last life, or nobody could tell
+        (make_listed("a", instance_id="1"), make_listed("a", instance_id=""), False),
+        (
+            make_listed("a", instance_id="1", moved_words=("netdev",)),
+            make_listed("a", instance_id="2"),
             False,
         ),  # back from its pod
-        (listed("a", instance_id="1"), make_unhealthy(listed("a", instance_id="2"), "absent", 1.0), False),
-        (listed("a", members=MEMBERS), listed("a", members=(MEMBERS[0], MEMBERS[1]._replace(instance_id="2"))), True),
-        (listed("a", members=MEMBERS), listed("a", members=MEMBERS[:1]), False),
-        (listed("a", members=MEMBERS), listed("a", members=(*MEMBERS, Member("r", "m", "9", "r"))), False),
+        (make_listed("a", instance_id="1"), make_unhealthy(make_listed("a", instance_id="2"), "absent", 1.0), False),
+        (
+            make_listed("a", members=MEMBERS),
+            make_listed("a", members=(MEMBERS[0], MEMBERS[1]._replace(instance_id="2"))),
+            True,
+        ),
+        (make_listed("a", members=MEMBERS), make_listed("a", members=MEMBERS[:1]), False),
+        (make_listed("a", members=MEMBERS), make_listed("a", members=(*MEMBERS, Member("r", "m", "9", "r"))), False),
     ],
 )
 def test_what_was_replaced_between_two_looks_is_a_blip(before, after, blip):
@@ -182,6 +190,6 @@ def test_what_was_replaced_between_two_looks_is_a_blip(before, after, blip):
 
 
 def test_devices_are_values():
-    assert listed("a") == listed("a")
-    assert hash(listed("a")) == hash(listed("a"))
+    assert make_listed("a") == make_listed("a")
+    assert hash(make_listed("a")) == hash(make_listed("a"))
     assert Device("a", "p", "k", Health.HEALTHY).share_base == ("a", "")

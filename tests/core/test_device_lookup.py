@@ -4,19 +4,19 @@ import pytest
 
 from agent.core.inventory.device import Member
 from agent.core.lists.device_lookup import find_devices
-from tests.core.builders import candidate, host, listed, snapshot
+from tests.core.builders import candidate, host, make_listed, snapshot
 
 A, B = "example.com/a", "example.com/b"
 GPU = "GPU-b03fd8a1-7e52"
 CARD = host("0000:9d:00.0", key="pci:9d")
 LISTS = (
     snapshot(
-        listed(GPU, "0000:9d:00.0", key="pci:9d"),
-        listed("GPU-7c1e94d2-05b3", "0000:61:00.0", key="pci:61"),
-        listed("kvm", "/dev/kvm", key="node:/dev/kvm", shares=3),
+        make_listed(GPU, "0000:9d:00.0", key="pci:9d"),
+        make_listed("GPU-7c1e94d2-05b3", "0000:61:00.0", key="pci:61"),
+        make_listed("kvm", "/dev/kvm", key="node:/dev/kvm", shares=3),
     ),
     snapshot(
-        listed("kit", "usb:1-1", key="usb:1-1", members=(Member("usb:1-1", "usb:1-1", "1", "1-1"),) * 1),
+        make_listed("kit", "usb:1-1", key="usb:1-1", members=(Member("usb:1-1", "usb:1-1", "1", "1-1"),) * 1),
         resource=B,
     ),
 )
@@ -49,5 +49,5 @@ def test_a_name_means(name, ids):
 
 
 def test_what_slots_give_is_in_no_list_and_has_a_name():
-    (found,) = find_devices("9d:00.0", (snapshot(listed("slot-0", "slot:0", key="slot:0")),), OFFERS)
+    (found,) = find_devices("9d:00.0", (snapshot(make_listed("slot-0", "slot:0", key="slot:0")),), OFFERS)
     assert (found.resource, found.device.id, found.device.locations) == (A, GPU, ("0000:9d:00.0",))

@@ -8,13 +8,13 @@ from agent.core.inventory.device import Health
 from agent.core.lists.build_lists import build_lists
 from agent.core.reason import Reason, ReasonCause
 from agent.core.struct import replace
-from tests.core.builders import candidate, failing, host, look_at, spec
+from tests.core.builders import candidate, host, look_at, make_check_reason, spec
 
 A, B = "example.com/a", "example.com/b"
 OF = (A, "")
 RMA = Drain("RMA 2231", 1.0)
 ONE, TWO, BROKEN = (candidate(host(name), name) for name in ("one", "two", "broken"))
-BROKEN = replace(BROKEN, unhealthy_reason=failing("heat", "95"))
+BROKEN = replace(BROKEN, unhealthy_reason=make_check_reason("heat", "95"))
 SEEN = {OF: {one.device.key: one for one in (ONE, TWO, BROKEN)}}
 
 

@@ -23,14 +23,14 @@ from agent.core.grants.build_grant import build_grant, build_spec_edits
 from agent.core.grants.container_edits import build_container_edits
 from agent.core.grants.grant import GrantedMount, GrantedNode, GrantRefusedError, RereadDevice
 from agent.core.inventory.device import MatchedPath
-from tests.core.builders import cdi, env, give, listed, mount, node, spec
+from tests.core.builders import cdi, env, give, make_listed, mount, node, spec
 
 SCHEMA = json.loads((Path(__file__).parent / "cdi-schema.json").read_text())
 OWNER = "/var/lib/device-agent"
 FOO = "example.com/foo"
 
 
-def granted(path, to=None, permissions="rw"):
+def make_granted_node(path, to=None, permissions="rw"):
     return GrantedNode(path, to or path, permissions, node(path))
 
 
@@ -54,11 +54,11 @@ def check(said):
     assert all(any(one["containerEdits"].values()) for one in said["devices"])
 
 
-ONE = build_container_edits([granted("/dev/npu0")], [], {})
-CTL = build_container_edits([granted("/dev/npu0"), granted("/dev/npu_ctl")], [], {"A": "1"})
-OTHER = build_container_edits([granted("/dev/npu1"), granted("/dev/npu_ctl")], [], {"A": "1"})
+ONE = build_container_edits([make_granted_node("/dev/npu0")], [], {})
+CTL = build_container_edits([make_granted_node("/dev/npu0"), make_granted_node("/dev/npu_ctl")], [], {"A": "1"})
+OTHER = build_container_edits([make_granted_node("/dev/npu1"), make_granted_node("/dev/npu_ctl")], [], {"A": "1"})
 MOVED = build_container_edits(
-    [granted("/dev/npu1", "/dev/npu", "r")], [GrantedMount("/opt/x", "/usr/x", read_only=True)], {}
+    [make_granted_node("/dev/npu1", "/dev/npu", "r")], [GrantedMount("/opt/x", "/usr/x", read_only=True)], {}
 )
 
 
@@ -201,9 +201,9 @@ def test_what_is_ours(data, back):
 # ------------------------------------------------------------------- what of a grant it takes over
 
 
-def chosen(name, **more):
+def make_reread(name, **more):
     at = node(f"/dev/{name}", minor=int(name[-1]))
-    device = listed(name, nodes=(at,))
+    device = make_listed(name, nodes=(at,))
     fields = {"nodes": {at.path: at, "/dev/ctl": node("/dev/ctl")}, "mounts": {}}
     return RereadDevice(device, (), {"name": name}, **fields | more)
 
@@ -218,7 +218,10 @@ SPLIT = spec(
 
 
 def test_a_grant_has_the_rest():
-    devices = [chosen("npu0", cdi={"example.com/card=npu0": "/x"}), chosen("npu1", cdi={"example.com/card=npu1": "/x"})]
+    devices = [
+        make_reread("npu0", cdi={"example.com/card=npu0": "/x"}),
+        make_reread("npu1", cdi={"example.com/card=npu1": "/x"}),
+    ]
     grant = build_grant(SPLIT, ["npu0", "npu1"], devices, 2)
     assert [one.container for one in grant.nodes] == ["/dev/ctl0", "/dev/ctl1"]
     assert grant.env == {"ALL": "npu0,npu1"}
@@ -232,7 +235,7 @@ def test_a_grant_has_the_rest():
 
 
 def test_what_is_missing_is_refused_whoever_would_give_it():
-    gone = chosen("npu0", nodes={})
+    gone = make_reread("npu0", nodes={})
     for ask in (lambda: build_spec_edits(SPLIT, gone, FOO), lambda: build_grant(SPLIT, ["npu0"], [gone], 1)):
         with pytest.raises(GrantRefusedError, match="/dev/npu0"):
             ask()
@@ -241,19 +244,19 @@ def test_what_is_missing_is_refused_whoever_would_give_it():
 def test_nothing_to_say_is_refused():
     entry = spec(FOO, nodes=(give("it", "/dev/gone", optional=True, in_spec=True),), via="cdi")
     with pytest.raises(GrantRefusedError, match="its CDI spec would be empty"):
-        build_spec_edits(entry, chosen("npu0"), FOO)
+        build_spec_edits(entry, make_reread("npu0"), FOO)
 
 
 def test_one_variable_in_the_spec_and_besides_has_one_value():
     both = (env("A", "1", in_spec=True), env("A", "{name}"))
     with pytest.raises(GrantRefusedError, match="A would be both"):
-        build_grant(spec(FOO, env=both, via="cdi"), ["npu0"], [chosen("npu0")], 1)
+        build_grant(spec(FOO, env=both, via="cdi"), ["npu0"], [make_reread("npu0")], 1)
     same = (env("A", "npu0", in_spec=True), env("A", "{name}"))
-    assert build_grant(spec(FOO, env=same, via="cdi"), ["npu0"], [chosen("npu0")], 1).env == {}
+    assert build_grant(spec(FOO, env=same, via="cdi"), ["npu0"], [make_reread("npu0")], 1).env == {}
 
 
 def test_what_is_not_text_is_refused():
     entry = spec(FOO, mounts=(mount("m", "/opt/*", in_spec=True),), via="cdi")
-    odd = chosen("npu0", mounts={"/opt/*": (MatchedPath("/opt/\udcff", "/opt/\udcff"),)})
+    odd = make_reread("npu0", mounts={"/opt/*": (MatchedPath("/opt/\udcff", "/opt/\udcff"),)})
     with pytest.raises(GrantRefusedError, match="not UTF-8"):
         build_spec_edits(entry, odd, FOO)

@@ -5,7 +5,7 @@ import pytest
 from agent.core.inventory.device import HostDevice
 from agent.core.inventory.hardware import identify_hardware
 from agent.core.lists.build_lists import build_lists
-from tests.core.builders import candidate, listed, lists, look_at, snapshot, spec
+from tests.core.builders import candidate, lists, look_at, make_listed, snapshot, spec
 
 A, B = "example.com/a", "example.com/b"
 SEAT, OTHER = "node:pci-0-usb-0:1:1.0/ttyUSB", "node:pci-0-usb-0:2:1.0/ttyUSB"
@@ -35,7 +35,7 @@ def test_a_node_is_where_it_sits_or_else_its_number(one, other, same):
 
 
 def had(name, device, **more):
-    return listed(name, device.location, key=device.key, instance_id=device.instance_id, **more)
+    return make_listed(name, device.location, key=device.key, instance_id=device.instance_id, **more)
 
 
 # What a pod has as x, what is there now, and whether that is offered.

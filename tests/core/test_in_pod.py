@@ -79,62 +79,62 @@ WELL = [(ID, "Healthy", "")]
 
 
 @pytest.fixture(params=[ALL_DIRTY, DirtySet()], ids=["sweep", "event"])
-def touched(request):
+def dirty_set(request):
     return request.param
 
 
-def test_held_and_gone_it_is_as_it_was(touched):
+def test_held_and_gone_it_is_as_it_was(dirty_set):
     node = Node(net(checks=(CARRIER, PRESENT)), HERE)
     assert node.look() == WELL
     node.held = frozenset({ID})
     before = node.told["example.com/a"]
     node.there = False
-    assert node.look(touched) == WELL
+    assert node.look(dirty_set) == WELL
     assert node.told["example.com/a"] is before
     assert node.seen.in_pod_keys == {KEY}
-    assert node.look(touched) == WELL
+    assert node.look(dirty_set) == WELL
     said = [one.result.verdict for one in node.seen.get_candidate(KEY).check_results]
     assert said == [CheckVerdict.IGNORED, CheckVerdict.PASS]
 
 
-def test_gone_and_not_held_it_is_absent(touched):
+def test_gone_and_not_held_it_is_absent(dirty_set):
     node = Node(net(), HERE)
     node.look()
     node.there = False
-    assert node.look(touched) == [(ID, "Unhealthy", "absent")]
+    assert node.look(dirty_set) == [(ID, "Unhealthy", "absent")]
 
 
-def test_let_go_and_still_gone_it_is_absent(touched):
+def test_let_go_and_still_gone_it_is_absent(dirty_set):
     node = Node(net(), HERE)
     node.look()
     node.held, node.there = frozenset({ID}), False
     assert node.look() == WELL
     node.held = frozenset()
-    assert node.look(touched) == [(ID, "Unhealthy", "absent")]
+    assert node.look(dirty_set) == [(ID, "Unhealthy", "absent")]
     assert node.seen.in_pod_keys == frozenset()
 
 
-def test_without_moves_into_pod_what_a_pod_holds_is_absent_like_all_else(touched):
+def test_without_moves_into_pod_what_a_pod_holds_is_absent_like_all_else(dirty_set):
     node = Node(replace(net(), moved_words=None), HERE)
     node.look()
     node.held, node.there = frozenset({ID}), False
-    assert node.look(touched) == [(ID, "Unhealthy", "absent")]
+    assert node.look(dirty_set) == [(ID, "Unhealthy", "absent")]
 
 
-def test_back_it_is_judged_again(touched):
+def test_back_it_is_judged_again(dirty_set):
     entry = net(match=clause(line("carrier", True, ValueType.BOOL)))
     node = Node(entry, HERE)
     node.look()
     node.held, node.there = frozenset({ID}), False
     node.look()
     node.there = True
-    assert node.look(touched) == WELL
+    assert node.look(dirty_set) == WELL
     node.facts[KEY]["carrier"] = False
-    node.look(touched | DirtySet(keys=frozenset({KEY})))
+    node.look(dirty_set | DirtySet(keys=frozenset({KEY})))
     assert str(node.told["example.com/a"].devices[0].reason).startswith("no longer offered: match.carrier")
 
 
-def test_back_under_another_name_it_keeps_its_id_and_is_not_there_twice(touched):
+def test_back_under_another_name_it_keeps_its_id_and_is_not_there_twice(dirty_set):
     node = Node(net(), HERE)
     node.look()
     node.held, node.there = frozenset({ID}), False
@@ -142,20 +142,20 @@ def test_back_under_another_name_it_keeps_its_id_and_is_not_there_twice(touched)
     other = replace(HERE, key=f"{FUNCTION}/net/eth9", name="eth9", instance_id="9")
     node.others = (other,)
     node.facts[other.key] = node.facts[KEY]
-    assert node.look(touched) == WELL
+    assert node.look(dirty_set) == WELL
     assert node.told["example.com/a"].devices[0].key == other.key
     assert node.seen.in_pod_keys == frozenset()
 
 
 @pytest.mark.parametrize("present", [False, True, Absent("EIO", unreadable=True)])
-def test_only_while_its_function_is_there(touched, present):
+def test_only_while_its_function_is_there(dirty_set, present):
     node = Node(net(), HERE)
     node.look()
     node.held, node.there = frozenset({ID}), False
     node.look()
     node.facts[IN_KEY]["present"] = present
     gone = [(ID, "Unhealthy", "its PCI function 0000:3b:00.0 is gone")]
-    assert node.look(touched | DirtySet(keys=frozenset({KEY}))) == (gone if present is False else WELL)
+    assert node.look(dirty_set | DirtySet(keys=frozenset({KEY}))) == (gone if present is False else WELL)
 
 
 def test_the_function_is_the_nearest_above_it():
@@ -176,7 +176,7 @@ def test_software_has_no_function_to_be_gone():
     assert node.look() == [("va", "Healthy", "")]
 
 
-def test_after_a_restart_nothing_but_the_list_is_known(touched):
+def test_after_a_restart_nothing_but_the_list_is_known(dirty_set):
     remembered = Device(
         ID,
         HERE.location,
@@ -206,7 +206,7 @@ MATCH = clause(line("netdev.name", "eth0"), line("driver", "mlx5_core"))
 
 
 @pytest.mark.parametrize("word", CARRIED)
-def test_a_function_is_away_while_one_of_what_it_carried_is(touched, word):
+def test_a_function_is_away_while_one_of_what_it_carried_is(dirty_set, word):
     checks = (check("link", line("netdev.carrier", True, ValueType.BOOL)), check("driver", line("driver", "mlx5_core")))
     facts = {IN_KEY: {**VF_FACTS[IN_KEY], "netdev.carrier": True}}
     node = Node(vf(match=MATCH, checks=checks), VF, facts)
@@ -214,16 +214,16 @@ def test_a_function_is_away_while_one_of_what_it_carried_is(touched, word):
     assert node.look() == well
     node.held = frozenset({"0000:3b:00.0"})
     del node.facts[IN_KEY][word]
-    assert node.look(touched | DirtySet(keys=frozenset({IN_KEY}))) == well
+    assert node.look(dirty_set | DirtySet(keys=frozenset({IN_KEY}))) == well
     assert [one.result.verdict for one in node.seen.get_candidate(IN_KEY).check_results] == [
         CheckVerdict.IGNORED,
         CheckVerdict.PASS,
     ]
     node.facts[IN_KEY]["driver"] = "vfio-pci"  # frozen as well, but for the check that is of the function
-    assert node.look(touched | DirtySet(keys=frozenset({IN_KEY}))) == well
+    assert node.look(dirty_set | DirtySet(keys=frozenset({IN_KEY}))) == well
     assert node.seen.get_candidate(IN_KEY).check_results[1].result.verdict is CheckVerdict.FAIL
     node.facts[IN_KEY] |= {word: "back"}
-    node.look(touched | DirtySet(keys=frozenset({IN_KEY})))
+    node.look(dirty_set | DirtySet(keys=frozenset({IN_KEY})))
     assert node.seen.in_pod_keys == frozenset()
 
 
@@ -317,7 +317,7 @@ def test_those_that_differ():
     )
 
 
-def test_what_its_entry_turned_down_while_it_was_there_is_not_well_for_being_away(touched):
+def test_what_its_entry_turned_down_while_it_was_there_is_not_well_for_being_away(dirty_set):
     node = Node(net(match=clause(line("carrier", True, ValueType.BOOL))), HERE)
     node.look()
     node.held = frozenset({ID})
@@ -326,11 +326,11 @@ def test_what_its_entry_turned_down_while_it_was_there_is_not_well_for_being_awa
     assert turned_down[0][2].startswith("no longer offered: match.carrier")
     node.there = False
     for _ in range(3):
-        assert node.look(touched) == [(ID, "Unhealthy", "absent")]
+        assert node.look(dirty_set) == [(ID, "Unhealthy", "absent")]
     node.facts[KEY]["carrier"], node.there = True, True
-    assert node.look(touched) == WELL
+    assert node.look(dirty_set) == WELL
     node.there = False
-    assert node.look(touched) == WELL
+    assert node.look(dirty_set) == WELL
 
 
 def test_shares_that_are_too_many_are_not_the_device():

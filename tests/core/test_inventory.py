@@ -11,14 +11,14 @@ from agent.core.language.operators import Equals, Exists, Not
 from agent.core.language.template import parse
 from agent.core.language.value import Absent, ValueType
 from agent.core.struct import replace
-from tests.core.builders import PCI, Facts, cdi, clause, give, judge, line, listed, mount, node, spec
+from tests.core.builders import PCI, Facts, cdi, clause, give, judge, line, make_listed, mount, node, spec
 
 UNREAD = Absent("EIO", unreadable=True)
 GPU = HostDevice("pci", "0000:3b:00.0", "0000:3b:00.0", "0000:3b:00.0", "/sys/devices/3b")
 NET = Source("subsystem", ("net",))
 
 
-def one(facts, *specs, nodes=None, device=GPU, previous=None, touched=ALL_DIRTY):
+def match_one(facts, *specs, nodes=None, device=GPU, previous=None, touched=ALL_DIRTY):
     reader = Facts({device.key: facts}, nodes)
     seen = update_inventory(specs, Listing({PCI: (device,)}), reader, previous, touched)
     return seen.match_results[device.key]
@@ -84,7 +84,7 @@ def test_exclude_is_looked_at_before_match():
 def test_the_first_entry_in_file_order_takes_and_the_others_are_not_asked():
     never = spec("example.com/never", match=clause(line("vendor", "8086", ValueType.HEX)))
     first = spec("example.com/first", id=(parse("{gone}"),), nodes=(give("n", "/dev/gone"),))
-    sighting = one({"vendor": "10de"}, never, first, spec("example.com/second"))
+    sighting = match_one({"vendor": "10de"}, never, first, spec("example.com/second"))
     assert sighting.candidate.resource == "example.com/first"
     assert [refusal.resource for refusal in sighting.mismatches] == ["example.com/never"]
     assert sighting.candidate.missing_id_reason == "gone: no such file"
@@ -104,24 +104,24 @@ def test_one_thing_seen_by_two_sources_is_taken_once():
 def test_ids_are_the_alternatives_that_can_be_written():
     entry = spec(id=tuple(map(parse, ("{uuid}", "{gone}-x", "{serial}", "{serial}", "{empty}", "{odd}"))), shares=2)
     facts = {"uuid": UNREAD, "serial": "A1", "empty": "", "odd": "a::b/c"}
-    found = one(facts, entry).candidate
+    found = match_one(facts, entry).candidate
     assert found.ids == ("A1", "a:_b_c")
     assert found.missing_id_reason == "uuid: EIO"
 
 
 def test_an_absent_alternative_could_be_whatever_no_word_contradicts():
     entry = spec(id=(parse("{vendor}:{product}-{serial}-{vendor}"), parse("{vendor}@{place}")))
-    found = one({"vendor": "04*3", "product": Absent(""), "place": "1-4"}, entry).candidate
+    found = match_one({"vendor": "04*3", "product": Absent(""), "place": "1-4"}, entry).candidate
     assert found.ids == ("04_3@1-4",)
-    assert found.may_get_id_of(listed("04_3:6001-A1-04_3"))
-    assert not found.may_get_id_of(listed("0403:6001-A1-0403"))
-    assert not found.may_get_id_of(listed("04_3@1-4"))
-    assert not one({"serial": "A1"}, spec()).candidate.may_get_id_of(listed("A1"))
+    assert found.may_get_id_of(make_listed("04_3:6001-A1-04_3"))
+    assert not found.may_get_id_of(make_listed("0403:6001-A1-0403"))
+    assert not found.may_get_id_of(make_listed("04_3@1-4"))
+    assert not match_one({"serial": "A1"}, spec()).candidate.may_get_id_of(make_listed("A1"))
 
 
 @pytest.mark.parametrize(("said", "numa"), [(0, (0,)), (3, (3,)), (-1, ()), (Absent("none"), ()), ("0", ())])
 def test_only_real_numa_nodes_count(said, numa):
-    assert one({"serial": "A", "numa": said}, spec()).candidate.numa == numa
+    assert match_one({"serial": "A", "numa": said}, spec()).candidate.numa == numa
 
 
 def test_nodes_and_the_fault_of_those_that_are_missing():
@@ -134,17 +134,17 @@ def test_nodes_and_the_fault_of_those_that_are_missing():
             give("e", "/dev/gone"),
         )
     )
-    found = one({"serial": "A", "node": "/dev/x", "up": ".."}, entry, nodes={"/dev/x": node("/dev/y")}).candidate
+    found = match_one({"serial": "A", "node": "/dev/x", "up": ".."}, entry, nodes={"/dev/x": node("/dev/y")}).candidate
     assert found.nodes == (node("/dev/y"),)
     assert str(found.unhealthy_reason) == "node d: up: '..' cannot be in a path"
-    assert str(one({"serial": "A", "node": "/dev/x"}, spec(nodes=entry.nodes[4:])).candidate.unhealthy_reason) == (
-        "/dev/gone: no such file"
-    )
+    assert str(
+        match_one({"serial": "A", "node": "/dev/x"}, spec(nodes=entry.nodes[4:])).candidate.unhealthy_reason
+    ) == ("/dev/gone: no such file")
 
 
 def test_the_nodes_that_were_looked_at_are_consulted_there_or_not():
     entry = spec(nodes=(give("a", "/dev/link"), give("b", "/dev/gone", optional=True)))
-    assert one({}, entry, nodes={"/dev/link": node("/dev/x")}).read_paths == {
+    assert match_one({}, entry, nodes={"/dev/link": node("/dev/x")}).read_paths == {
         "/sys/devices/3b",
         "/dev/link",
         "/dev/x",
@@ -239,7 +239,7 @@ class Machine:
         return frozenset({device.directory, PARTNER[device.directory]})
 
 
-def differing(before, after):
+def find_changed_paths(before, after):
     says = {path for path in DIRECTORIES if before["says"].get(path) != after["says"].get(path)}
     return says | {path for path in NODES if before["nodes"].get(path) != after["nodes"].get(path)}
 
@@ -248,7 +248,7 @@ def differing(before, after):
 def test_a_narrow_look_sees_what_a_full_one_does(machine, changes, more):
     seen = update_inventory(ENTRIES, Machine(machine).listing, Machine(machine))
     for change in changes:
-        touched = DirtySet(frozenset(differing(machine, change) | more))
+        touched = DirtySet(frozenset(find_changed_paths(machine, change) | more))
         reader = Machine(change)
         seen = update_inventory(ENTRIES, reader.listing, reader, seen, touched)
         assert seen == update_inventory(ENTRIES, reader.listing, reader)

@@ -13,7 +13,7 @@ from agent.core.inventory.member_facts import MemberFacts
 from agent.core.language.template import parse
 from agent.core.language.value import Absent, ValueType
 from agent.core.reason import NO_REASON
-from tests.core.builders import PCI, Facts, clause, give, line, listed, node, spec
+from tests.core.builders import PCI, Facts, clause, give, line, make_listed, node, spec
 
 VFIO = clause(line("driver", "vfio"))
 BY_GROUP = Grouping((GroupWord("group", ValueType.INT),))
@@ -28,12 +28,12 @@ def host(name):
     return HostDevice("pci", name, name, name)
 
 
-def seen(entries, facts, nodes=None):
+def look_at_facts(entries, facts, nodes=None):
     return update_inventory(entries, Listing({PCI: tuple(map(host, sorted(facts)))}), Facts(facts, nodes))
 
 
 def group_of(entry, facts, key="a", nodes=None):
-    return seen((entry,), facts, nodes).get_candidate(key)
+    return look_at_facts((entry,), facts, nodes).get_candidate(key)
 
 
 def test_a_group_is_one_candidate_by_the_words_of_its_first_that_matches():
@@ -43,7 +43,7 @@ def test_a_group_is_one_candidate_by_the_words_of_its_first_that_matches():
         "b": {"group": 1, "serial": "B", "driver": "vfio", "numa": 1},
         "c": {"group": 1, "serial": "C", "driver": "vfio", "numa": 0},
     }
-    now = seen((entry,), facts)
+    now = look_at_facts((entry,), facts)
     found = now.get_candidate("a")
     assert found.device == host("b")
     assert found.ids == ("B", "vfio")
@@ -56,10 +56,10 @@ def test_a_group_is_one_candidate_by_the_words_of_its_first_that_matches():
 def test_what_does_not_match_is_not_in_it_unless_all_is_claimed_and_a_later_entry_may_have_it():
     facts = {"a": {"group": 1, "driver": "vfio"}, "b": {"group": 1, "serial": "B"}}
     later = spec("example.com/b")
-    now = seen((spec(match=VFIO, group=BY_GROUP), later), facts)
+    now = look_at_facts((spec(match=VFIO, group=BY_GROUP), later), facts)
     assert [member.name for member in now.get_candidate("a").members] == ["a"]
     assert now.get_candidate("b").resource == "example.com/b"
-    now = seen((spec(match=VFIO, group=CLAIMS), later), facts)
+    now = look_at_facts((spec(match=VFIO, group=CLAIMS), later), facts)
     assert now.get_candidate("b").resource == "example.com/a"
     assert list(now.get_resource_candidates()) == [("example.com/a", "")]
 
@@ -67,12 +67,12 @@ def test_what_does_not_match_is_not_in_it_unless_all_is_claimed_and_a_later_entr
 def test_what_an_earlier_entry_has_makes_the_group_unfit_and_says_where_it_is():
     facts = {"a": {"group": 1, "driver": "vfio"}, "b": {"group": 1}}
     first = spec("example.com/first", exclude=(clause(line("driver", "vfio"), name="x"),))
-    now = seen((first, spec(match=VFIO, group=CLAIMS)), facts)
+    now = look_at_facts((first, spec(match=VFIO, group=CLAIMS)), facts)
     assert str(now.get_candidate("a").unhealthy_reason) == "b is in example.com/first"
     assert now.get_candidate("b").resource == "example.com/first"
     facts["b"]["driver"] = Absent("to come", pending=True)
     assert (
-        str(seen((first, spec(match=VFIO, group=CLAIMS)), facts).get_candidate("a").unhealthy_reason)
+        str(look_at_facts((first, spec(match=VFIO, group=CLAIMS)), facts).get_candidate("a").unhealthy_reason)
         == "b may be in example.com/first"
     )
 
@@ -114,7 +114,7 @@ def test_parts_make_a_device_when_each_is_there_once(vendors, waits, by):
 
 def test_what_is_no_part_is_left_to_others_and_told_why():
     entries = (spec(group=Grouping(member_clauses=KIT)), spec("example.com/other"))
-    now = seen(entries, {"a": {"vendor": "0403"}, "b": {"vendor": "ffff"}})
+    now = look_at_facts(entries, {"a": {"vendor": "0403"}, "b": {"vendor": "ffff"}})
     assert now.get_candidate("b").resource == "example.com/other"
     (refusal,) = now.match_results["b"].mismatches
     assert (refusal.resource, refusal.address, refusal.facts_text) == ("example.com/a", "match.vendor", "ffff")
@@ -134,31 +134,31 @@ def test_a_device_alone_is_all_its_members():
     assert group_of(entry, {"a": {"serial": "A"}}).ids == ("a_A",)
 
 
-def known(candidate, id, lead):  # noqa: A002
-    return candidate.has_id_of(listed(id, "b", id_location=lead))
+def has_listed_id(candidate, id, lead):  # noqa: A002
+    return candidate.has_id_of(make_listed(id, "b", id_location=lead))
 
 
 def test_an_id_stays_while_the_member_that_gave_it_says_so_or_is_gone():
     entry = spec(group=BY_GROUP, id=(parse("k-{serial}"),))
     found = group_of(entry, {name: {"group": 1, "serial": name.upper()} for name in "ab"})
     assert found.ids == ("k-A",)
-    assert known(found, "k-B", "b")
-    assert not known(found, "k-A", "b")
-    assert known(found, "k-C", "c")  # gone
-    assert not known(found, "x-C", "c")
+    assert has_listed_id(found, "k-B", "b")
+    assert not has_listed_id(found, "k-A", "b")
+    assert has_listed_id(found, "k-C", "c")  # gone
+    assert not has_listed_id(found, "x-C", "c")
 
 
 def test_no_member_that_is_there_may_contradict_an_id():
     entry = spec(group=Grouping(member_clauses=KIT), id=(parse("{dongle.serial}-{serial}"),))
     found = group_of(entry, {"a": {"vendor": "1a86", "serial": "P"}, "b": {"vendor": "0403", "serial": "D"}})
-    assert known(found, "D-gone", "c")
-    assert not known(found, "E-gone", "c")
+    assert has_listed_id(found, "D-gone", "c")
+    assert not has_listed_id(found, "E-gone", "c")
 
 
 def test_an_event_at_one_member_is_one_at_all_that_rests_on_it():
     entry = spec(group=BY_GROUP, id=(parse("{serial}"),), nodes=(give("n", "/dev/{serial}"),))
     facts = {name: {"group": 1, "serial": name} for name in "ab"}
-    before = seen((entry,), facts)
+    before = look_at_facts((entry,), facts)
     assert str(before.get_candidate("a").unhealthy_reason) == "/dev/a: no such file"
     after = update_inventory(
         (entry,),
@@ -173,7 +173,7 @@ def test_an_event_at_one_member_is_one_at_all_that_rests_on_it():
 
 def test_what_is_not_known_to_be_together_yet_is_nobodys():
     facts = {"a": {"group": Absent("to come", pending=True)}}
-    now = seen((spec(group=BY_GROUP), spec("example.com/later")), facts)
+    now = look_at_facts((spec(group=BY_GROUP), spec("example.com/later")), facts)
     assert now.get_candidate("a") is None
     (refusal,) = now.match_results["a"].mismatches
     assert (refusal.address, refusal.source_text, refusal.facts_text) == ("group.by", "group", "absent (to come)")
@@ -300,7 +300,7 @@ class Machine(Facts):
         return Listing({PCI: tuple(HOSTS[name] for name in sorted(self.facts))})
 
 
-def touched(before, after):
+def find_dirty_set(before, after):
     paths = {f"/sys/devices/{name}" for name in NAMES if before[0].get(name) != after[0].get(name)}
     return DirtySet(frozenset(paths | ({"/dev/x"} if before[1] != after[1] else set())))
 
@@ -312,7 +312,7 @@ def test_a_narrow_look_sees_what_a_full_one_does(machine, changes):
         reader = Machine(change)
         wider = DirtySet(frozenset(f"/sys/devices/{name}" for name in more))
         now.get_resource_candidates()
-        now = update_inventory(ENTRIES, reader.listing, reader, now, touched(machine, change) | wider)
+        now = update_inventory(ENTRIES, reader.listing, reader, now, find_dirty_set(machine, change) | wider)
         full = update_inventory(ENTRIES, reader.listing, reader)
         assert now == full
         assert now.get_resource_candidates() == full.get_resource_candidates()

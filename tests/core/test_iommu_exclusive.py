@@ -11,7 +11,19 @@ from agent.core.inventory.device import HostDevice
 from agent.core.inventory.member_facts import wrap_single_member
 from agent.core.lists.build_lists import build_lists
 from agent.core.struct import replace
-from tests.core.builders import HERE, Facts, candidate, clause, core_facts, host, line, listed, lists, look_at, spec
+from tests.core.builders import (
+    HERE,
+    Facts,
+    candidate,
+    clause,
+    core_facts,
+    host,
+    line,
+    lists,
+    look_at,
+    make_listed,
+    spec,
+)
 
 A, B = "example.com/a", "example.com/b"
 SPECS = (spec(A), spec(B))
@@ -24,7 +36,7 @@ def member(name, *group, resource=A, **more):
     )
 
 
-def told(*candidates, held=(), before=None, settled=None, confirmed=None):
+def build(*candidates, held=(), before=None, settled=None, confirmed=None):
     held = frozenset(held)
     known = held if confirmed is None else frozenset(confirmed)
     return build_lists(
@@ -36,40 +48,40 @@ def reasons(assembly):
     return {device.id: str(device.reason) for list_ in assembly.lists.values() for device in list_.devices}
 
 
-def taken(name, resource=A):
+def format_exclusion(name, resource=A):
     return f"a pod holds its IOMMU group, as {resource} {name}"
 
 
 def test_while_a_pod_has_one_all_others_of_the_group_are_unhealthy_in_every_resource():
     group = member("x", "y", "z"), member("y", "x", "z"), member("z", "x", "y", resource=B), member("w", resource=B)
-    free = told(*group)
+    free = build(*group)
     assert set(reasons(free).values()) == {""}
-    now = told(*group, held=["x"], before=free.lists, settled=free.unchanged_lists)
-    assert reasons(now) == {"x": "", "y": taken("x"), "z": taken("x"), "w": ""}
-    again = told(*group, held=["x"], before=now.lists, settled=now.unchanged_lists)
+    now = build(*group, held=["x"], before=free.lists, settled=free.unchanged_lists)
+    assert reasons(now) == {"x": "", "y": format_exclusion("x"), "z": format_exclusion("x"), "w": ""}
+    again = build(*group, held=["x"], before=now.lists, settled=now.unchanged_lists)
     assert again.lists == now.lists
-    after = told(*group, before=again.lists, settled=again.unchanged_lists)
+    after = build(*group, before=again.lists, settled=again.unchanged_lists)
     assert after.lists == free.lists
 
 
 def test_what_is_given_otherwise_is_of_the_group_too():
     plain = candidate(host("y"), "y", resource=B)
-    assert reasons(told(member("x", "y"), plain, held=["x"])) == {"x": "", "y": taken("x")}
-    assert reasons(told(member("x", "y"), plain, held=["y"])) == {"x": taken("y", B), "y": ""}
+    assert reasons(build(member("x", "y"), plain, held=["x"])) == {"x": "", "y": format_exclusion("x")}
+    assert reasons(build(member("x", "y"), plain, held=["y"])) == {"x": format_exclusion("y", B), "y": ""}
 
 
 def test_what_pods_hold_stays_as_it_is():
     group = member("x", "y"), member("y", "x")
-    assert reasons(told(*group, held=["x", "y"])) == {"x": "", "y": ""}
+    assert reasons(build(*group, held=["x", "y"])) == {"x": "", "y": ""}
 
 
 def test_what_is_unhealthy_by_itself_says_why():
-    assert reasons(told(member("x", "y"), member("y", "x", fault="no node"), held=["x"]))["y"] == "no node"
+    assert reasons(build(member("x", "y"), member("y", "x", fault="no node"), held=["x"]))["y"] == "no node"
 
 
 def test_a_device_that_an_entry_takes_no_more_still_has_its_group():
-    before = lists(replace(told(member("x", "y")).lists[A]))
-    assert reasons(told(member("y", "x"), held=["x"], before=before))["y"] == taken("x")
+    before = lists(replace(build(member("x", "y")).lists[A]))
+    assert reasons(build(member("y", "x"), held=["x"], before=before))["y"] == format_exclusion("x")
 
 
 @pytest.mark.parametrize(
@@ -87,13 +99,14 @@ def test_in_doubt_only_confirmed_ids_exclude_and_are_excluded_by_none(confirmed,
     """In doubt all listed IDs are held: that keeps them listed, and makes no holder of them."""
     resources = {"x": A, "y": A, "z": B, "w": B}
     group = member("x", "y", "z"), member("y", "x", "z"), member("z", "x", "y", resource=B), member("w", resource=B)
-    made = told(*group, held="wxyz", confirmed=confirmed)
+    made = build(*group, held="wxyz", confirmed=confirmed)
     assert reasons(made) == {
-        name: taken(excluded[name], resources[excluded[name]]) if name in excluded else "" for name in resources
+        name: format_exclusion(excluded[name], resources[excluded[name]]) if name in excluded else ""
+        for name in resources
     }
-    again = told(*group, held="wxyz", confirmed=confirmed, before=made.lists, settled=made.unchanged_lists)
+    again = build(*group, held="wxyz", confirmed=confirmed, before=made.lists, settled=made.unchanged_lists)
     assert again.lists == made.lists
-    free = told(*group, before=again.lists, settled=again.unchanged_lists)
+    free = build(*group, before=again.lists, settled=again.unchanged_lists)
     assert set(reasons(free).values()) == {""}
 
 
@@ -107,19 +120,19 @@ def test_in_doubt_only_confirmed_ids_exclude_and_are_excluded_by_none(confirmed,
     ids=["given otherwise now", "absent", "of another entry now"],
 )
 def test_what_a_pod_was_granted_excludes_until_its_release_whatever_the_device_is_now(before, now):
-    first = told(*before, held="x", confirmed="x")
+    first = build(*before, held="x", confirmed="x")
     for doubt in "xy", "x":
-        made = told(*now, held=doubt, confirmed="x", before=first.lists, settled=first.unchanged_lists)
+        made = build(*now, held=doubt, confirmed="x", before=first.lists, settled=first.unchanged_lists)
         for _ in range(2):
-            assert reasons(made)["y"] == taken("x")
-            made = told(*now, held=doubt, confirmed="x", before=made.lists, settled=made.unchanged_lists)
+            assert reasons(made)["y"] == format_exclusion("x")
+            made = build(*now, held=doubt, confirmed="x", before=made.lists, settled=made.unchanged_lists)
         assert "y" in reasons(made)
-        after = told(*now, before=made.lists, settled=made.unchanged_lists)
+        after = build(*now, before=made.lists, settled=made.unchanged_lists)
         assert reasons(after)["y"] == ""
 
 
 def test_a_device_that_another_one_shuts_is_exclusive_too():
-    made = told(member("x", "y"), candidate(host("y"), "y", resource=B), candidate(host("w"), "w", resource=B))
+    made = build(member("x", "y"), candidate(host("y"), "y", resource=B), candidate(host("w"), "w", resource=B))
     devices = [device for list_ in made.lists.values() for device in list_.devices]
     assert {device.id: made.is_exclusive(device) for device in devices} == {"x": True, "y": True, "w": False}
 
@@ -156,7 +169,7 @@ def test_no_two_pods_can_get_what_is_of_one_group(data):
         held = data.draw(st.sets(st.sampled_from(names)), label="held")
         doubt = data.draw(st.booleans(), label="in doubt")
         listed = names if doubt else held
-        made = told(*found, held=listed, confirmed=held, before=before, settled=settled)
+        made = build(*found, held=listed, confirmed=held, before=before, settled=settled)
         before, settled = made.lists, made.unchanged_lists
         for name, why in reasons(made).items():
             tied = [other for other in group[name] if by_vfio[name] or by_vfio[other]]
@@ -167,7 +180,7 @@ def test_no_two_pods_can_get_what_is_of_one_group(data):
 
 
 def device(name, *group):
-    return listed(name, exclusive_keys=tuple(f"key {other}" for other in group))
+    return make_listed(name, exclusive_keys=tuple(f"key {other}" for other in group))
 
 
 X, Y = device("x", "y"), device("y", "x")
@@ -179,7 +192,7 @@ def test_a_grant_keeps_others_away_at_once_and_until_it_is_released():
     grants.add_grant(A, [X], ["x"])
     assert grants.find_holder([Y], ["y"], frozenset({"x"})) == f"{A} x"
     assert grants.find_holder([device("w")], ["w"], frozenset({"x"})) == ""
-    assert grants.find_holder([listed("y")], ["y"], frozenset({"x"})) == f"{A} x"  # given otherwise
+    assert grants.find_holder([make_listed("y")], ["y"], frozenset({"x"})) == f"{A} x"  # given otherwise
     assert grants.find_holder([Y], ["y"], frozenset()) == ""
     assert grants.find_holder([Y], ["y"], frozenset({"x"})) == ""  # what was released is forgotten
 
@@ -207,14 +220,14 @@ def test_the_same_container_again():
         (X, "x", "w", ""),
         (X, "x", "xy", ""),
         (X, "xy", "y", ""),
-        (listed("z"), "z", "x", "x"),
-        (listed("z"), "z", "y", ""),
-        (listed("w"), "w", "xyz", ""),
+        (make_listed("z"), "z", "x", "x"),
+        (make_listed("z"), "z", "y", ""),
+        (make_listed("w"), "w", "xyz", ""),
     ],
 )
 def test_what_is_held_in_a_list_keeps_others_away_though_nobody_granted_it_in_this_life(asked, ids, held, holder):
-    x, y, z = device("x", "y", "z"), device("y", "x"), listed("z")
-    shown = [(A, x), (A, y), (B, z), (B, listed("w"))]
+    x, y, z = device("x", "y", "z"), device("y", "x"), make_listed("z")
+    shown = [(A, x), (A, y), (B, z), (B, make_listed("w"))]
     asked = {"x": x}.get(asked.id, asked)
     found = find_listed_holder(asked, [*ids], shown, frozenset(held))
     assert found == (holder and f"{B if holder == 'z' else A} {holder}")
@@ -248,5 +261,5 @@ def test_what_is_granted_anew_is_known_by_its_newest_group():
     grants.add_grant(A, [device("x", "y")], ["x"])
     grants.add_grant(A, [device("x", "z")], ["x"])
     assert grants.find_holder([Y], ["y"], frozenset({"x"})) == f"{A} x"  # which shuts x itself
-    assert grants.find_holder([listed("y")], ["y"], frozenset({"x"})) == ""
-    assert grants.find_holder([listed("z")], ["z"], frozenset({"x"})) == f"{A} x"
+    assert grants.find_holder([make_listed("y")], ["y"], frozenset({"x"})) == ""
+    assert grants.find_holder([make_listed("z")], ["z"], frozenset({"x"})) == f"{A} x"

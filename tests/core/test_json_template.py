@@ -12,16 +12,16 @@ from agent.core.grants.grant import GrantRefusedError, RefusalCause, RereadDevic
 from agent.core.language.json_template import JsonArray, JsonLiteral, JsonTable
 from agent.core.language.template import parse
 from agent.core.language.value import Absent
-from tests.core.builders import env, listed, spec
+from tests.core.builders import env, make_listed, spec
 
 FACTS = {"a": "A", "empty": "", "list": ("x", "y"), "none": (), "one": ("z",), "no": Absent("no such file")}
 
 
-def made(value):
+def make_template(value):
     if isinstance(value, dict):
-        return JsonTable(tuple((name, made(inner)) for name, inner in value.items()))
+        return JsonTable(tuple((name, make_template(inner)) for name, inner in value.items()))
     if isinstance(value, list):
-        return JsonArray(tuple(map(made, value)))
+        return JsonArray(tuple(map(make_template, value)))
     return parse(value) if isinstance(value, str) else JsonLiteral(json.dumps(value))
 
 
@@ -39,7 +39,7 @@ def made(value):
     ],
 )
 def test_tables(table, written):
-    assert made(table).write(lambda word: FACTS[word]) == written
+    assert make_template(table).write(lambda word: FACTS[word]) == written
 
 
 TEXTS = st.text(st.characters(), max_size=5)
@@ -54,12 +54,12 @@ def full(value):
     return value not in ("", [], {}) or isinstance(value, (bool, int, float))
 
 
-def expected(value, facts):
+def build_expected(value, facts):
     """The same, by what Python makes of it."""
     if isinstance(value, dict):
-        return {name: said for name, inner in value.items() if full(said := expected(inner, facts))}
+        return {name: said for name, inner in value.items() if full(said := build_expected(inner, facts))}
     if isinstance(value, list):
-        said = [(inner, expected(inner, facts)) for inner in value]
+        said = [(inner, build_expected(inner, facts)) for inner in value]
         split = [one if isinstance(inner, str) and isinstance(one, list) else [one] for inner, one in said if full(one)]
         return list(itertools.chain(*split))
     if value == "{list}":
@@ -72,18 +72,18 @@ def expected(value, facts):
 @given(st.dictionaries(TEXTS, VALUES, max_size=3), TEXTS, st.lists(TEXTS, max_size=3))
 def test_it_is_json_in_printable_ascii_whatever_a_device_says(table, word, several):
     facts = {"w": word, "list": tuple(several), "no": Absent("no such file")}
-    written = made(table).write(lambda name: facts[name])
-    wanted = expected(table, facts)
+    written = make_template(table).write(lambda name: facts[name])
+    wanted = build_expected(table, facts)
     assert json.loads(written or "{}") == wanted
     assert all(0x20 <= ord(letter) < 0x7F for letter in written)
     assert (written == "") == (wanted == {})
 
 
 def device(name, **facts):
-    return RereadDevice(listed(name), (), {"w": f"say {name}", "k": name} | facts, {})
+    return RereadDevice(make_listed(name), (), {"w": f"say {name}", "k": name} | facts, {})
 
 
-INFO = spec(env=(env("INFO", made({"say": "{w}", "not": "{no}"}), member_key="{k}"),))
+INFO = spec(env=(env("INFO", make_template({"say": "{w}", "not": "{no}"}), member_key="{k}"),))
 
 
 @given(st.permutations(["a1", "a2", "a10"]))
@@ -108,7 +108,7 @@ def test_equal_members_are_there_once_and_different_ones_of_one_name_are_refused
 
 
 def test_without_a_key_it_is_a_text_like_others():
-    entry = spec(env=(env("I_{n}", made({"w": "{w}"})), env("J", made({"w": "{w}"}), separator=" ")))
+    entry = spec(env=(env("I_{n}", make_template({"w": "{w}"})), env("J", make_template({"w": "{w}"}), separator=" ")))
     assert build_grant(entry, ["a", "b"], [device("a"), device("b")], 2).env == {
         "I_0": '{"w":"say a"}',
         "I_1": '{"w":"say b"}',
@@ -118,11 +118,14 @@ def test_without_a_key_it_is_a_text_like_others():
 
 @pytest.mark.parametrize("turned", [False, True])
 def test_a_text_and_an_object_of_one_name_are_refused(turned):
-    both = (env("I", "text"), env("I", made({"w": "{w}"}), member_key="{k}"))
+    both = (env("I", "text"), env("I", make_template({"w": "{w}"}), member_key="{k}"))
     with pytest.raises(GrantRefusedError, match="I would be both a text and an object"):
         build_grant(spec(env=both[::-1] if turned else both), ["a"], [device("a")], 1)
 
 
 def test_the_words_of_a_table_are_read_anew_and_its_meaning_is_the_entry_s():
     assert INFO.find_give_words() == {"w", "no", "k"}
-    assert spec(env=(env("A", made({"x": 1})),)).drop_origin() != spec(env=(env("A", made({"x": True})),)).drop_origin()
+    assert (
+        spec(env=(env("A", make_template({"x": 1})),)).drop_origin()
+        != spec(env=(env("A", make_template({"x": True})),)).drop_origin()
+    )

@@ -241,7 +241,7 @@ CHECKS = st.builds(
 )
 
 
-def timed(lines):
+def space_lines(lines):
     now, made = 0.0, []
     for number, (passed, said) in enumerate(lines):
         now += passed
@@ -267,7 +267,7 @@ def by_history(log, lines, now):
 
 @given(CHECKS, LINES, st.sampled_from([0.0, 4.0, 29.0, 100.0]))
 def test_it_is_what_history_says_heard_at_once_or_bit_by_bit(one, said, later):
-    lines = timed(said)
+    lines = space_lines(said)
     now = (lines[-1][1] if lines else 0.0) + later
     records = [xid(number, at, 1, code_) for number, at, code_ in lines]
     at_once, slowly = Listener(one).hear(*records), Listener(one)
@@ -279,7 +279,7 @@ def test_it_is_what_history_says_heard_at_once_or_bit_by_bit(one, said, later):
 
 @given(CHECKS, LINES, LINES)
 def test_after_a_person_cleared_it_only_new_lines_count(one, said, more):
-    lines = timed([*said, *more])
+    lines = space_lines([*said, *more])
     listener = Listener(one).hear(*(xid(*each[:2], 1, each[2]) for each in lines[: len(said)]))
     now = lines[len(said) - 1][1] if said else 0.0
     listener.at(now)

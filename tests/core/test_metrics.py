@@ -46,24 +46,24 @@ def read(said):
     return series
 
 
-def of(series, name, **labels):
+def get_value(series, name, **labels):
     return series[f"device_agent_{name}", tuple(sorted(labels.items()))]
 
 
-def measured(made, tally=None, most=512, pods=False):
+def read_metrics(made, tally=None, most=512, pods=False):
     return read(format_metrics(made, tally or Counters().build_values(), "3.12", SeriesOptions(most, pods)))
 
 
 def test_every_series_is_there_from_the_start():
-    series = measured(moment(good("a")))
-    assert of(series, "build_info", version="1", python="3.12") == 1
+    series = read_metrics(moment(good("a")))
+    assert get_value(series, "build_info", version="1", python="3.12") == 1
     for state, value in {"waiting": 0, "registering": 0, "streaming": 1, "retired": 0}.items():
-        assert of(series, "resource_state", resource=A, state=state) == value
-    assert of(series, "health_transitions_total", resource=A, to="Unhealthy") == 0
-    assert of(series, "allocations_total", resource=A, result="node_missing") == 0
-    assert of(series, "registrations_total", resource=A, result="ok") == 0
-    assert of(series, "change_to_list_seconds_count") == 0
-    assert of(series, "rpc_duration_seconds_bucket", method="Allocate", le="+Inf") == 0
+        assert get_value(series, "resource_state", resource=A, state=state) == value
+    assert get_value(series, "health_transitions_total", resource=A, to="Unhealthy") == 0
+    assert get_value(series, "allocations_total", resource=A, result="node_missing") == 0
+    assert get_value(series, "registrations_total", resource=A, result="ok") == 0
+    assert get_value(series, "change_to_list_seconds_count") == 0
+    assert get_value(series, "rpc_duration_seconds_bucket", method="Allocate", le="+Inf") == 0
 
 
 def test_devices_are_told_with_their_checks_and_drains():
@@ -76,20 +76,20 @@ def test_devices_are_told_with_their_checks_and_drains():
             ),
         ),
     )
-    series = measured(moment(one, good("b"), drained=DrainSet({"b": Drain("RMA", 1.0)})))
-    assert of(series, "device_healthy", resource=A, device="a") == 0
-    assert of(series, "device_drained", resource=A, device="a") == 0
-    assert of(series, "device_drained", resource=A, device="b") == 1
-    assert of(series, "device_check_failing", resource=A, device="a", check="link") == 1
-    assert of(series, "resource_devices", resource=A, health="Unhealthy") == 2
-    assert of(series, "devices_omitted", resource=A) == 0
+    series = read_metrics(moment(one, good("b"), drained=DrainSet({"b": Drain("RMA", 1.0)})))
+    assert get_value(series, "device_healthy", resource=A, device="a") == 0
+    assert get_value(series, "device_drained", resource=A, device="a") == 0
+    assert get_value(series, "device_drained", resource=A, device="b") == 1
+    assert get_value(series, "device_check_failing", resource=A, device="a", check="link") == 1
+    assert get_value(series, "resource_devices", resource=A, health="Unhealthy") == 2
+    assert get_value(series, "devices_omitted", resource=A) == 0
 
 
 def test_devices_are_so_many_at_most_and_shares_are_one():
-    series = measured(moment(*(good(f"d{n}", shares=100) for n in range(10))), most=3)
+    series = read_metrics(moment(*(good(f"d{n}", shares=100) for n in range(10))), most=3)
     assert sum(name == "device_agent_device_healthy" for name, _ in series) == 3
-    assert of(series, "devices_omitted", resource=A) == 7
-    assert of(series, "resource_devices", resource=A, health="Healthy") == 1000
+    assert get_value(series, "devices_omitted", resource=A) == 7
+    assert get_value(series, "resource_devices", resource=A, health="Healthy") == 1000
 
 
 def test_an_id_that_is_listed_twice_has_one_series():
@@ -97,7 +97,7 @@ def test_an_id_that_is_listed_twice_has_one_series():
     held = frozenset({"a::3"})
     made = moment(replace(good("a"), shares=2), previous=before.lists.lists, held=held)
     assert len(made.lists.lists[A].devices) == 2
-    assert of(measured(made), "device_healthy", resource=A, device="a") == 0
+    assert get_value(read_metrics(made), "device_healthy", resource=A, device="a") == 0
 
 
 def test_what_was_counted():
@@ -109,18 +109,22 @@ def test_what_was_counted():
     counts.events["uevents"] += 7
     for seconds in (0.0005, 0.003, 0.003, 60.0):
         counts.change_times.observe(seconds)
-    series = measured(moment(good("a")), counts.build_values())
-    assert of(series, "health_transitions_total", resource=A, to="Unhealthy") == 3
-    assert of(series, "allocations_total", resource=A, result="ok") == 2
-    assert (of(series, "lists_sent_total", resource=A), of(series, "list_size_bytes", resource=A)) == (2, 120)
-    assert of(series, "events_total", source="uevents") == 7
-    assert of(series, "events_total", source="links") == 0
+    series = read_metrics(moment(good("a")), counts.build_values())
+    assert get_value(series, "health_transitions_total", resource=A, to="Unhealthy") == 3
+    assert get_value(series, "allocations_total", resource=A, result="ok") == 2
+    assert (get_value(series, "lists_sent_total", resource=A), get_value(series, "list_size_bytes", resource=A)) == (
+        2,
+        120,
+    )
+    assert get_value(series, "events_total", source="uevents") == 7
+    assert get_value(series, "events_total", source="links") == 0
     buckets = {
-        le: of(series, "change_to_list_seconds_bucket", le=le) for le in ("0.001", "0.0025", "0.005", "5", "+Inf")
+        le: get_value(series, "change_to_list_seconds_bucket", le=le)
+        for le in ("0.001", "0.0025", "0.005", "5", "+Inf")
     }
     assert buckets == {"0.001": 1, "0.0025": 1, "0.005": 3, "5": 3, "+Inf": 4}
-    assert of(series, "change_to_list_seconds_count") == 4
-    assert of(series, "change_to_list_seconds_sum") == pytest.approx(60.0065)
+    assert get_value(series, "change_to_list_seconds_count") == 4
+    assert get_value(series, "change_to_list_seconds_sum") == pytest.approx(60.0065)
     counts.forget(A)
     assert counts.build_values() == replace(
         counts.build_values(), transitions={}, allocations={}, sent_lists={}, list_bytes={}
@@ -130,8 +134,8 @@ def test_what_was_counted():
 def test_what_checks_said_is_told_of_those_in_force():
     entry = spec(checks=(Check("link", ClauseCheck(clause())),))
     said = {("link", "ok"): 3, ("link", "timeout"): 1, ("gone", "ok"): 5}
-    series = measured(moment(good("a"), specs=(entry,)), Counters().build_values(said))
-    told = {result: of(series, "checks_total", check="link", result=result) for result in CHECK_RESULTS}
+    series = read_metrics(moment(good("a"), specs=(entry,)), Counters().build_values(said))
+    told = {result: get_value(series, "checks_total", check="link", result=result) for result in CHECK_RESULTS}
     assert told == {"ok": 3, "failing": 0, "unknown": 0, "timeout": 1}
     named = {dict(labels)["check"] for name, labels in series if name == "device_agent_checks_total"}
     assert named == {"link"}
@@ -145,11 +149,11 @@ def test_a_source_that_cannot_be_looked_at_and_events_that_were_lost():
     odd = (SkippedPath("/dev/odd", "is no device"),)
     for oddities, up in ((odd, 1), ((*odd, SkippedPath("/sys/bus/x", "not permitted", is_source_failure=True)), 0)):
         look = replace(made.inventory, listing=Listing({source: ()}, {source: oddities}))
-        series = measured(replace(made, inventory=look, kernel_log_fault="not permitted"), counts.build_values())
-        assert of(series, "source_up", source=str(source)) == up
-    heard = {by: of(series, "event_source_up", source=by) for by in ("uevents", "links", KERNEL_LOG)}
+        series = read_metrics(replace(made, inventory=look, kernel_log_fault="not permitted"), counts.build_values())
+        assert get_value(series, "source_up", source=str(source)) == up
+    heard = {by: get_value(series, "event_source_up", source=by) for by in ("uevents", "links", KERNEL_LOG)}
     assert heard == {"uevents": 1, "links": 0, KERNEL_LOG: 0}
-    lost = {by: of(series, "event_overruns_total", source=by) for by in EVENT_SOURCES}
+    lost = {by: get_value(series, "event_overruns_total", source=by) for by in EVENT_SOURCES}
     assert lost == {"uevents": 2, "links": 0, "inotify": 0, KERNEL_LOG: 0}
 
 
@@ -157,17 +161,17 @@ def test_pods_are_told_if_a_person_wants_them_and_are_bounded_like_devices():
     one, two = Holder("ns", "pod", "c"), Holder("ns", 'p"od', "d")
     holders = {(A, "d0::0"): (one,), (A, "d0::1"): (one, two), (A, "d1::0"): (one,), (A, "d2::0"): (one,)}
     made = moment(*(good(f"d{n}", shares=2) for n in range(3)), holders=holders)
-    assert not [name for name, _ in measured(made) if name == "device_agent_device_pod_info"]
-    told = [labels for name, labels in measured(made, most=2, pods=True) if name == "device_agent_device_pod_info"]
+    assert not [name for name, _ in read_metrics(made) if name == "device_agent_device_pod_info"]
+    told = [labels for name, labels in read_metrics(made, most=2, pods=True) if name == "device_agent_device_pod_info"]
     found = sorted((dict(one)["device"], dict(one)["container"]) for one in told)
     assert found == [("d0", "c"), ("d0", "d"), ("d1", "c")]
 
 
 def test_what_is_expected():
     entry = spec(expect=2)
-    series = measured(moment(good("a"), specs=(entry,), missing_devices={A: "1 of 2 expected devices"}))
-    assert of(series, "resource_devices_expected", resource=A) == 2
-    assert of(series, "resource_devices_short", resource=A) == 1
+    series = read_metrics(moment(good("a"), specs=(entry,), missing_devices={A: "1 of 2 expected devices"}))
+    assert get_value(series, "resource_devices_expected", resource=A) == 2
+    assert get_value(series, "resource_devices_short", resource=A) == 1
 
 
 @given(st.text(st.characters(codec=None)), st.floats(allow_nan=False, allow_infinity=False))
@@ -200,7 +204,7 @@ ALERTS = yaml.safe_load(RULES.read_text())["groups"][0]["rules"]
 @pytest.mark.parametrize("rule", ALERTS, ids=[rule["alert"] for rule in ALERTS])
 def test_an_alert_is_made_of_metrics_that_are_there_and_ends_in_a_command(rule):
     assert set(rule) == {"alert", "expr", "for", "labels", "annotations"}
-    series = measured(
+    series = read_metrics(
         moment(good("a"), specs=(spec(expect=1),)), CounterValues(change_times=Distribution((), (0,), 0.0))
     )
     names = {name for name, _ in series}
@@ -218,6 +222,6 @@ def test_an_alert_is_made_of_metrics_that_are_there_and_ends_in_a_command(rule):
 
 def test_names_and_labels_have_the_form_that_they_must_have():
     one = candidate(host("a"), "a")
-    for name, labels in measured(moment(one)):
+    for name, labels in read_metrics(moment(one)):
         assert re.fullmatch(r"device_agent_[a-z_]+", name)
         assert all(re.fullmatch(r"[a-z]+", label) for label, _ in labels)

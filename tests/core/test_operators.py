@@ -164,7 +164,7 @@ def test_a_clause_on_several_things(of, state, known, plain, health):
 TEXTS, NUMBERS = st.sampled_from("abc"), st.integers(0, 3)
 
 
-def asking(operands, *others, presence):
+def draw_tests(operands, *others, presence):
     """Tests of one value."""
     leaves = st.one_of(operands.map(Equals), *others, *([st.booleans().map(Exists)] if presence else []))
     return st.recursive(
@@ -180,8 +180,8 @@ def asking(operands, *others, presence):
 
 def lines(presence, *, things=True):
     ofs = st.sampled_from(list(Quantifier) if presence else [Quantifier.ANY, Quantifier.EVERY])
-    texts = asking(TEXTS, TEXTS.map(Contains), presence=presence)
-    numbers = asking(NUMBERS, NUMBERS.map(lambda low: Within(((low, None),))), presence=presence)
+    texts = draw_tests(TEXTS, TEXTS.map(Contains), presence=presence)
+    numbers = draw_tests(NUMBERS, NUMBERS.map(lambda low: Within(((low, None),))), presence=presence)
     lists = [TEXTS.map(Has), st.builds(Items, ofs, texts)]
     if presence:
         lists += [numbers.map(ItemCount), st.booleans().map(Exists)]
@@ -203,7 +203,7 @@ def clauses(*, presence):
     return st.lists(lines(presence), max_size=3).map(lambda found: clause(*found))
 
 
-def known(*, whole):
+def draw_facts(*, whole):
     def maybe(values):
         return values if whole else st.one_of(st.just(GONE), values)
 
@@ -212,27 +212,27 @@ def known(*, whole):
     return st.fixed_dictionaries({**flat, "things many": things}).map(Known)
 
 
-@given(clauses(presence=True), known(whole=True))
+@given(clauses(presence=True), draw_facts(whole=True))
 def test_where_nothing_is_absent_all_logics_say_the_same_and_are_decided(asked, facts):
     verdict = asked.evaluate(facts, PLAIN)
     assert isinstance(verdict, bool)
     assert [asked.evaluate(facts, logic) for logic in (CAREFUL, THREE_VALUED)] == [verdict] * 2
 
 
-@given(clauses(presence=False), known(whole=False), st.data())
+@given(clauses(presence=False), draw_facts(whole=False), st.data())
 def test_what_is_decided_in_health_stays_so_whatever_absent_words_would_say(asked, facts, data):
     verdict = asked.evaluate(facts, THREE_VALUED)
     if verdict is not None:
-        filled = data.draw(known(whole=True))
+        filled = data.draw(draw_facts(whole=True))
         assert asked.evaluate(facts.filled_from(filled), PLAIN) is verdict
 
 
-@given(clauses(presence=True), known(whole=False))
+@given(clauses(presence=True), draw_facts(whole=False))
 def test_match_always_decides_if_nothing_is_still_to_come(asked, facts):
     assert isinstance(asked.evaluate(facts, PLAIN), bool)
 
 
-@given(clauses(presence=True), known(whole=False), st.sampled_from([PLAIN, CAREFUL, THREE_VALUED]))
+@given(clauses(presence=True), draw_facts(whole=False), st.sampled_from([PLAIN, CAREFUL, THREE_VALUED]))
 def test_the_failing_line_is_none_where_the_clause_holds_and_has_a_doubt_where_it_is_undecided(asked, facts, logic):
     verdict = asked.evaluate(facts, logic)
     failed = asked.find_failed_line(facts, logic)

@@ -69,11 +69,12 @@ def parent(number, *, bad=False, count=0):
 def child(name, behind, waits=""):
     device = host(name)
     return replace(
-        candidate(device, name), check_results=(leaning(PARENT, PartnerResults("gpu", waits, behind), device=device),)
+        candidate(device, name),
+        check_results=(make_dependent_result(PARENT, PartnerResults("gpu", waits, behind), device=device),),
     )
 
 
-def leaning(check, *behind, device=None, facts=()):
+def make_dependent_result(check, *behind, device=None, facts=()):
     device = device or host("c")
     read = copy_inputs(check, Facts(dict(facts)))
     return DeviceCheckResult(
@@ -85,7 +86,7 @@ def faults(concluded):
     return {one.ids[0]: str(one.unhealthy_reason) for one in concluded.candidates.get(OF, {}).values()}
 
 
-def seen(*children):
+def map_candidates(*children):
     return {OF: {one.device.key: one for one in children}}
 
 
@@ -97,7 +98,7 @@ def test_what_is_said_for_each_way_partners_may_be():
         ),
     )
     check = replace(check, reason=parse("{a.reason}, {b.reason}"), partner_joins=("a", "b"))
-    said = leaning(check, PartnerResults("a", "", ()), PartnerResults("b", "", ()))
+    said = make_dependent_result(check, PartnerResults("a", "", ()), PartnerResults("b", "", ()))
     assert resolve_partners(said, {}).result == CheckResult(CheckVerdict.PASS)
     assert resolve_partners(said, {"b": "cold"}).result == CheckResult(CheckVerdict.FAIL, "?, cold")
     assert resolve_partners(said, {"a": "x" * 300, "b": "cold"}).result.reason.startswith("xxx")
@@ -154,7 +155,9 @@ WELL = clause(line("gpu.healthy", True, ValueType.BOOL))
 )
 def test_whatever_a_check_asks_is_read_at_the_look_and_judged_when_health_is_known(check, ill, said):
     facts = {"color": "blue", "count": 3, "whose": "ours", "number": 1}
-    assert resolve_partners(leaning(check, PartnerResults("gpu", "", ()), facts=facts), ill).result == said
+    assert (
+        resolve_partners(make_dependent_result(check, PartnerResults("gpu", "", ()), facts=facts), ill).result == said
+    )
 
 
 class Child(Facts):
@@ -222,7 +225,7 @@ def test_nobody_is_asked_of_a_device_to_which_a_check_does_not_apply_however_its
     assert one.result.verdict is (CheckVerdict.FAIL if asked else CheckVerdict.NOT_APPLICABLE)
 
 
-def holding(*lines, waits="", behind=(), facts=()):
+def make_dependent(*lines, waits="", behind=(), facts=()):
     read = copy_facts((held := clause(*lines, name="wait.gpu"),), Facts(dict(facts)))
     return PartnerDependent("key c", (PartnerResults("gpu", waits, behind),), (held, read))
 
@@ -237,12 +240,12 @@ ILL = line("gpu.healthy", False, ValueType.BOOL)
 @pytest.mark.parametrize(
     ("hung", "said"),
     [
-        (holding(ILL), ""),
-        (holding(ILL, behind=parent(1)), "not yet: match.gpu.healthy = False, here false (gpu: cold)"),
-        (holding(ILL, waits="not yet"), "not yet: match.gpu.healthy = False, here false (gpu: not yet)"),
-        (holding(line("gpu.reason", "cold"), behind=parent(1)), "not yet: match.gpu.reason = 'cold', here cold"),
-        (holding(line("gpu.reason", "warm"), behind=parent(1)), ""),
-        (holding(ILL, line("color", "red"), behind=parent(1), facts={"color": "blue"}), ""),
+        (make_dependent(ILL), ""),
+        (make_dependent(ILL, behind=parent(1)), "not yet: match.gpu.healthy = False, here false (gpu: cold)"),
+        (make_dependent(ILL, waits="not yet"), "not yet: match.gpu.healthy = False, here false (gpu: not yet)"),
+        (make_dependent(line("gpu.reason", "cold"), behind=parent(1)), "not yet: match.gpu.reason = 'cold', here cold"),
+        (make_dependent(line("gpu.reason", "warm"), behind=parent(1)), ""),
+        (make_dependent(ILL, line("color", "red"), behind=parent(1), facts={"color": "blue"}), ""),
     ],
 )
 def test_who_waits_for_a_partner(hung, said):
@@ -255,7 +258,7 @@ def test_who_waits_for_a_partner(hung, said):
 
 def test_what_a_partner_waits_for_of_its_own_makes_it_ill():
     """The function of a VF of a card: `healthy` is what `health` and `wait` say, of whomever these speak."""
-    card = PartnerResults("card", "", (), (holding(ILL, behind=parent(1, bad=True)),))
+    card = PartnerResults("card", "", (), (make_dependent(ILL, behind=parent(1, bad=True)),))
     (held, _) = find_partner_wait(
         (
             PartnerDependent(
@@ -278,14 +281,14 @@ def test_a_wait_turns_with_the_partner_whoever_is_looked_at():
         return replace(candidate(host(name), name), dependents=hung)
 
     c, d = waiting("c", parent(1)), waiting("d", parent(1))
-    before = evaluate(Evaluation(), seen(c, d), (A, "gpu"), 0, 0.05)
+    before = evaluate(Evaluation(), map_candidates(c, d), (A, "gpu"), 0, 0.05)
     assert before.candidates[OF] is before.original_candidates[OF] or list(before.candidates[OF].values()) == [c, d]
-    made = evaluate(before, seen(waiting("c", parent(1, bad=True)), d), (A, "gpu"), 9, 0.05)
+    made = evaluate(before, map_candidates(waiting("c", parent(1, bad=True)), d), (A, "gpu"), 9, 0.05)
     for one in made.candidates[OF].values():
         assert one.not_ready_reason == "not yet: match.gpu.healthy = False, here false (gpu: link: no link)"
         assert one.unhealthy_partners == {(one.device.key, "gpu"): "link: no link"}
     assert made.find_partner_refs(["key d"]) == {DeviceRef("gpu", "key p1")}
-    well = evaluate(made, seen(waiting("c", parent(1)), d), (A, "gpu"), 19, 0.05)
+    well = evaluate(made, map_candidates(waiting("c", parent(1)), d), (A, "gpu"), 19, 0.05)
     assert [(one.not_ready_reason, one.unhealthy_partners) for one in well.candidates[OF].values()] == [
         ("", {}),
         ("", {}),
@@ -303,30 +306,32 @@ def test_a_single_look(waits, bad, said):
 
 def test_it_is_stepped_once_however_many_ask():
     """Growth that is seen by one child after the other is no growth at the second."""
-    before = evaluate(Evaluation(), seen(child("c", parent(1)), child("d", parent(1))), (A, "gpu"), 0, 0.05)
-    made = evaluate(before, seen(child("c", parent(1, count=3)), child("d", parent(1, count=3))), (A, "gpu"), 9, 0.05)
+    before = evaluate(Evaluation(), map_candidates(child("c", parent(1)), child("d", parent(1))), (A, "gpu"), 0, 0.05)
+    made = evaluate(
+        before, map_candidates(child("c", parent(1, count=3)), child("d", parent(1, count=3))), (A, "gpu"), 9, 0.05
+    )
     assert set(faults(made).values()) == {"gpu: its GPU: ecc: errors grew from 0 to 3"}
 
 
 def test_what_one_sees_is_so_for_the_other():
     c, d = child("c", parent(1)), child("d", parent(1))
-    before = evaluate(Evaluation(), seen(c, d), (A, "gpu"), 0, 0.05)
-    made = evaluate(before, seen(child("c", parent(1, bad=True)), d), (A, "gpu"), 9, 0.05)
+    before = evaluate(Evaluation(), map_candidates(c, d), (A, "gpu"), 0, 0.05)
+    made = evaluate(before, map_candidates(child("c", parent(1, bad=True)), d), (A, "gpu"), 9, 0.05)
     assert set(faults(made).values()) == {"gpu: its GPU: link: no link"}
     assert evaluate(made, made.original_candidates, (A, "gpu"), 10, 0.05) is made
 
 
 def test_who_goes_leaves_the_parent_to_the_others_and_the_last_takes_it_along():
     c, d = child("c", parent(1, bad=True)), child("d", parent(1, bad=True))
-    made = evaluate(Evaluation(), seen(c, d), (A, "gpu"), 0, 0.05)
-    one = evaluate(made, seen(d), (A, "gpu"), 1, 0.05)
+    made = evaluate(Evaluation(), map_candidates(c, d), (A, "gpu"), 0, 0.05)
+    one = evaluate(made, map_candidates(d), (A, "gpu"), 1, 0.05)
     assert DeviceRef("gpu", "key p1") in one.check_states.present_devices
     assert faults(one) == {"d": "gpu: its GPU: link: no link"}
-    none = evaluate(one, seen(), (A, "gpu"), 2, 0.05)
+    none = evaluate(one, map_candidates(), (A, "gpu"), 2, 0.05)
     assert none.subscribers == {}
     assert none.check_states.present_devices == {}
     assert SavedChecksBuilder().update(none.check_states).failure_reasons["gpu"] == {"p1": {"link": "no link"}}
-    assert not evaluate(none, seen(), (A,), 3, 0.05).check_states.present_devices
+    assert not evaluate(none, map_candidates(), (A,), 3, 0.05).check_states.present_devices
 
 
 STEPS = st.lists(
@@ -346,7 +351,7 @@ def test_children_are_as_their_parents_are(steps):
     of = {"c": 1, "d": 1, "e": 2, "f": 2}
     bad, latched = {1: False, 2: False}, set()
     there = {name: child(name, parent(of[name])) for name in of}
-    made = evaluate(Evaluation(), seen(*there.values()), (A, "gpu"), 0, 0.05, log_history=journal)
+    made = evaluate(Evaluation(), map_candidates(*there.values()), (A, "gpu"), 0, 0.05, log_history=journal)
     for now, (what, who, ill) in enumerate(steps, 1):
         told = frozenset()
         if what == "say":
@@ -358,12 +363,14 @@ def test_children_are_as_their_parents_are(steps):
         else:
             bad[of[who]] = ill
             there[who] = child(who, parent(of[who], bad=ill))
-        if what == "look" and of[who] not in latched and any(key == (of[who],) for _, key in heard(journal)):
+        if what == "look" and of[who] not in latched and any(key == (of[who],) for _, key in list_matches(journal)):
             latched.add(of[who])
-        made = evaluate(made, seen(*there.values()), (A, "gpu"), now, 0.05, log_history=journal, changed_log_keys=told)
+        made = evaluate(
+            made, map_candidates(*there.values()), (A, "gpu"), now, 0.05, log_history=journal, changed_log_keys=told
+        )
         for name, fault in faults(made).items():
             assert bool(fault) == (bad[of[name]] or of[name] in latched), (name, fault)
 
 
-def heard(journal):
+def list_matches(journal):
     return [(XID.log, (number,)) for number in (1, 2) if journal.find_matches(XID.log, {(number,)})]

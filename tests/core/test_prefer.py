@@ -16,13 +16,13 @@ from agent.core.grants.preference_costs import PreferenceCosts, compute_pcie_dis
 from agent.core.inventory.affinity import LinkDistances, PciePath, find_pci_path
 from agent.core.inventory.device import Device, DeviceList, Health
 from agent.core.language.value import ValueType, make_sort_key
-from tests.core.builders import candidate, host, listed, snapshot, spec
+from tests.core.builders import candidate, host, make_listed, snapshot, spec
 
 LINKS = Links("xgmi", None, {}, "to", "number", ValueType.INT, Cost(default=1))
 PCIE, XGMI = DistanceRule(), DistanceRule(LINKS)
 
 
-def keyed(verb, word="word"):
+def make_rule(verb, word="word"):
     return WordRule(verb, word)
 
 
@@ -36,7 +36,7 @@ def stock(rules, devices, shares=None, sick=()):
     return ChoicePool(DeviceList("example.com/a", tuple(made)), rules, traits)
 
 
-def linked(costs):
+def make_links(costs):
     """The traits of devices 0, 1, … of which the pairs named are that far from each other."""
     names = sorted({name for pair in costs for name in pair})
     return {
@@ -50,7 +50,7 @@ def linked(costs):
     }
 
 
-def chosen(of, size, available=None, must=(), limit=NO_LIMIT):
+def choose_ids(of, size, available=None, must=(), limit=NO_LIMIT):
     """What is preferred, whatever the order in which it is offered."""
     available = (
         [one for device in of.device_list.devices for one in device.list_ids()] if available is None else available
@@ -94,50 +94,53 @@ BOARDS = {"a0": "A", "b0": "B", "b1": "B", "b2": "B", "b3": "B", "c0": "C", "c1"
     ],
 )
 def test_a_rule(rule, devices, size, must, expected):
-    assert chosen(stock([keyed(rule)], devices), size, must=must.split()) == " ".join(sorted(expected.split()))
+    assert choose_ids(stock([make_rule(rule)], devices), size, must=must.split()) == " ".join(sorted(expected.split()))
 
 
 def test_the_first_rule_decides_and_the_next_breaks_ties():
-    rules = [keyed("same"), keyed("order")]
-    assert chosen(stock(rules, {"a": (0, 9), "b": (0, 8), "c": (1, 1), "d": (0, 7), "e": (1, 2)}), 2) == "c e"
-    assert chosen(stock(rules[::-1], {"a": (9, 0), "b": (1, 0), "c": (1, 1), "d": (1, 1)}), 2) == "c d"
-    assert chosen(stock([keyed("packed"), keyed("same")], {"a": ("A", 0), "b": ("B", 1), "c": ("C", 1)}), 2) == "b c"
+    rules = [make_rule("same"), make_rule("order")]
+    assert choose_ids(stock(rules, {"a": (0, 9), "b": (0, 8), "c": (1, 1), "d": (0, 7), "e": (1, 2)}), 2) == "c e"
+    assert choose_ids(stock(rules[::-1], {"a": (9, 0), "b": (1, 0), "c": (1, 1), "d": (1, 1)}), 2) == "c d"
+    assert (
+        choose_ids(stock([make_rule("packed"), make_rule("same")], {"a": ("A", 0), "b": ("B", 1), "c": ("C", 1)}), 2)
+        == "b c"
+    )
 
 
 def test_what_same_leaves_open_is_for_the_next_rule():
     """Two groups that fit: which of them is what the second rule says, and only then where most are free (ADR 17)."""
-    rules = [keyed("same"), keyed("packed")]
+    rules = [make_rule("same"), make_rule("packed")]
     cards = {"a": (0, "A"), "b": (0, "A"), "c": (0, "A"), "d": (1, "D"), "e": (1, "D")}
-    assert chosen(stock(rules, cards), 2) == "d e"
-    assert chosen(stock(rules, cards), 1) == "d"
+    assert choose_ids(stock(rules, cards), 2) == "d e"
+    assert choose_ids(stock(rules, cards), 1) == "d"
 
 
 def test_the_order_of_ids_is_the_end_of_it():
-    assert chosen(stock([keyed("same")], dict.fromkeys(("x10", "x9", "x2"), 0)), 2) == "x2 x9"
-    assert chosen(stock([], {"x10": (), "x9": (), "x2": ()}), 2) == "x2 x9"
+    assert choose_ids(stock([make_rule("same")], dict.fromkeys(("x10", "x9", "x2"), 0)), 2) == "x2 x9"
+    assert choose_ids(stock([], {"x10": (), "x9": (), "x2": ()}), 2) == "x2 x9"
 
 
 def test_shares_of_a_device_count_as_devices():
-    of = stock([keyed("packed")], {"a": "A", "b": "B"}, shares=3)
-    assert chosen(of, 2, ["a::0", "a::1", "a::2", "b::1", "b::2"]) == "b::1 b::2"
-    of = stock([keyed("balanced")], {"a": "A", "b": "B"}, shares=3)
-    assert chosen(of, 2, ["a::0", "a::1", "a::2", "b::1", "b::2"]) == "a::0 b::1"
-    assert chosen(of, 3, ["a::0", "a::1", "a::2", "b::1", "b::2"]) == "a::0 a::1 b::1"
+    of = stock([make_rule("packed")], {"a": "A", "b": "B"}, shares=3)
+    assert choose_ids(of, 2, ["a::0", "a::1", "a::2", "b::1", "b::2"]) == "b::1 b::2"
+    of = stock([make_rule("balanced")], {"a": "A", "b": "B"}, shares=3)
+    assert choose_ids(of, 2, ["a::0", "a::1", "a::2", "b::1", "b::2"]) == "a::0 b::1"
+    assert choose_ids(of, 3, ["a::0", "a::1", "a::2", "b::1", "b::2"]) == "a::0 a::1 b::1"
 
 
 def test_a_limit_holds_whatever_the_rules_prefer():
-    of = stock([keyed("same")], {"a": 0, "b": 1, "c": 1}, shares=4)
-    assert chosen(of, 2, limit=Limit(distinct=True)) == "b::0 c::0"
-    assert chosen(of, 2, must=["a::2"], limit=Limit(distinct=True)) == "a::2 b::0"
-    assert chosen(of, 4, limit=Limit(distinct=True)) == ""
-    assert chosen(of, 3, limit=Limit(per_container=2)) == ""
+    of = stock([make_rule("same")], {"a": 0, "b": 1, "c": 1}, shares=4)
+    assert choose_ids(of, 2, limit=Limit(distinct=True)) == "b::0 c::0"
+    assert choose_ids(of, 2, must=["a::2"], limit=Limit(distinct=True)) == "a::2 b::0"
+    assert choose_ids(of, 4, limit=Limit(distinct=True)) == ""
+    assert choose_ids(of, 3, limit=Limit(per_container=2)) == ""
 
 
 def test_what_the_list_no_longer_has_is_taken_last_and_still_satisfies():
-    of = stock([keyed("same")], {"a": 0, "b": 0, "c": 0}, sick=["a"])
-    assert chosen(of, 2) == "b c"
-    assert chosen(of, 2, ["gone", "c"]) == "c gone"
-    assert chosen(of, 3, ["gone", "a", "b", "c"]) == "a b c"
+    of = stock([make_rule("same")], {"a": 0, "b": 0, "c": 0}, sick=["a"])
+    assert choose_ids(of, 2) == "b c"
+    assert choose_ids(of, 2, ["gone", "c"]) == "c gone"
+    assert choose_ids(of, 3, ["gone", "a", "b", "c"]) == "a b c"
 
 
 # A root port and, behind it, a switch with four ports; a second switch behind one of these; a root port without.
@@ -180,39 +183,39 @@ def test_how_far_functions_are_apart(one, other, far):
 def test_near_on_pcie():
     cards = {"a1": seat(A1, 0), "a2": seat(A2, 0), "a3": seat(A3, 0), "b": seat(B, 0), "c": seat(C, 0), "d": seat(D, 1)}
     of = stock([PCIE], cards)
-    assert chosen(of, 2) == "a1 a2"
-    assert chosen(of, 2, must=["b"]) == "a1 b"
-    assert chosen(of, 3) == "a1 a2 a3"
-    assert chosen(of, 2, ["b", "c", "d"]) == "b c"
+    assert choose_ids(of, 2) == "a1 a2"
+    assert choose_ids(of, 2, must=["b"]) == "a1 b"
+    assert choose_ids(of, 3) == "a1 a2 a3"
+    assert choose_ids(of, 2, ["b", "c", "d"]) == "b c"
 
 
 def test_near_by_links():
     """Two pairs by fast links; between the pairs slow ones, and one device that no link leads to."""
     costs = {(1, 2): 10, (3, 4): 10, (1, 3): 40, (1, 4): 40, (2, 3): 40, (2, 4): 40}
-    of = stock([XGMI], {str(name): ends for name, ends in linked(costs).items()} | {"0": (LinkDistances(0),)})
-    assert chosen(of, 2) == "1 2"
-    assert chosen(of, 2, must=["3"]) == "3 4"
-    assert chosen(of, 3, must=["0"]) == "0 1 2"
-    assert chosen(of, 2, ["0", "1", "3"]) == "1 3"
+    of = stock([XGMI], {str(name): ends for name, ends in make_links(costs).items()} | {"0": (LinkDistances(0),)})
+    assert choose_ids(of, 2) == "1 2"
+    assert choose_ids(of, 2, must=["3"]) == "3 4"
+    assert choose_ids(of, 3, must=["0"]) == "0 1 2"
+    assert choose_ids(of, 2, ["0", "1", "3"]) == "1 3"
 
 
 def test_a_link_that_one_side_tells_of_counts():
     of = stock([XGMI], {"a": (LinkDistances(0, {2: 5}),), "b": (LinkDistances(1, {0: 9}),), "c": (LinkDistances(2),)})
-    assert chosen(of, 2) == "a c"
+    assert choose_ids(of, 2) == "a c"
 
 
 def test_traits_are_those_that_the_look_found_whichever_entry_it_is_of():
     """An entry that adds to a resource may know only some of its rules, or have them in another order."""
-    rules = (keyed("same", "numa"), keyed("order", "slot"))
+    rules = (make_rule("same", "numa"), make_rule("order", "slot"))
     first = candidate(host("p0"), "a", affinities=(0, "2"))
     other = candidate(host("p1"), "b", entry=1, affinities=("1", 0))
     third = candidate(host("p2"), "c", entry=2, affinities=(1,))
     specs = [spec(prefer=rules), spec(prefer=rules[::-1], is_addition=True), spec(prefer=rules[:1], is_addition=True)]
-    lists = snapshot(listed("a", "p0"), listed("b", "p1"), listed("c", "p2"), listed("gone", "p3"))
+    lists = snapshot(make_listed("a", "p0"), make_listed("b", "p1"), make_listed("c", "p2"), make_listed("gone", "p3"))
     of = build_choice_pool(lists, specs[0], {one.device.key: one for one in (first, other, third)}, specs)
     assert of.affinities == [(0, "2"), (0, "1"), (1, None), ()]
-    assert chosen(of, 1) == "b"
-    assert chosen(of, 2) == "a b"
+    assert choose_ids(of, 1) == "b"
+    assert choose_ids(of, 2) == "a b"
 
 
 # Nothing better is to be had, however that is counted.
@@ -230,7 +233,7 @@ def badness(rules, of, ids):
         taken = [trait[one][n] for one in ids]
         pairs = list(itertools.combinations(taken, 2))
         if isinstance(rule, DistanceRule):
-            yield sum(_far(one, other, trait, n) for one, other in pairs)
+            yield sum(_get_distance(one, other, trait, n) for one, other in pairs)
             continue
         left = dict(free[n])
         steps = []
@@ -254,7 +257,7 @@ def badness(rules, of, ids):
             yield -sum(free[n][trait[one][n]] for one in ids)
 
 
-def _far(one, other, trait, n):
+def _get_distance(one, other, trait, n):
     if isinstance(one, PciePath):
         return compute_pcie_distance(one, other)
     known = [cost for traits in trait.values() for cost in traits[n].distances.values()]
@@ -269,7 +272,7 @@ VALUES = st.integers(0, 2)
 def choices(draw, most=8):
     """Rules, devices with traits for each, how many are wanted and which must be among them."""
     rules = draw(
-        st.lists(st.sampled_from([*map(keyed, ("same", "packed", "balanced", "order")), PCIE, XGMI]), max_size=3)
+        st.lists(st.sampled_from([*map(make_rule, ("same", "packed", "balanced", "order")), PCIE, XGMI]), max_size=3)
     )
     count = draw(st.integers(1, most))
     links = {
@@ -398,9 +401,9 @@ def test_many_are_chosen_from_too(count, data):
     verbs = data.draw(st.lists(st.sampled_from(["same", "packed", "balanced", "order"]), max_size=3))
     chance = data.draw(st.randoms(use_true_random=False))
     devices = {f"d{n}": tuple(chance.choice([0, 1, 2, None]) for _ in verbs) for n in range(count)}
-    of = stock([*map(keyed, verbs)], devices)
+    of = stock([*map(make_rule, verbs)], devices)
     size = data.draw(st.integers(0, count))
     must = chance.sample(sorted(devices), chance.randint(0, size))
-    found = chosen(of, size, sorted(devices), must).split()
+    found = choose_ids(of, size, sorted(devices), must).split()
     assert len(found) == size
     assert set(must) <= set(found) <= set(devices)

@@ -57,20 +57,20 @@ def under_switches(count, each, numa_each, links=(), boards=None):
     return Machine(seats, links, boards)
 
 
-def named(pairs):
+def name_pairs(pairs):
     return [(f"g{one:02}", f"g{other:02}", worth) for one, other, worth in pairs]
 
 
 # Eight in two fully linked squares, with a link from each to its like: the hybrid cube mesh.
-CUBE = named(
+CUBE = name_pairs(
     [
         *((0, 1, 1), (0, 2, 1), (0, 3, 2), (0, 4, 2), (1, 2, 2), (1, 3, 1), (1, 5, 2), (2, 3, 2), (2, 6, 1), (3, 7, 1)),
         *((4, 5, 1), (4, 6, 1), (4, 7, 2), (5, 6, 2), (5, 7, 1), (6, 7, 2)),
     ]
 )
-ALL = named([(one, other, 12) for one, other in itertools.combinations(range(8), 2)])
-HIVES = named([(one, other, 1) for one, other in itertools.combinations(range(8), 2) if one // 4 == other // 4])
-PARTS = named([(one, other, 1) for one, other in itertools.combinations(range(12), 2)])
+ALL = name_pairs([(one, other, 12) for one, other in itertools.combinations(range(8), 2)])
+HIVES = name_pairs([(one, other, 1) for one, other in itertools.combinations(range(8), 2) if one // 4 == other // 4])
+PARTS = name_pairs([(one, other, 1) for one, other in itertools.combinations(range(12), 2)])
 
 MACHINES = {
     "two under each of four switches": under_switches(8, 2, 4),
@@ -185,21 +185,21 @@ def shares(verb):
     return ChoicePool(DeviceList("example.com/gpu", cards), [WordRule(verb, "name")], traits)
 
 
-def card_of(share):
+def get_card(share):
     return split_share(share)[0][0]
 
 
-def one_by_one(free, size, best):
+def take_in_turn(free, size, best):
     """Each in turn from the card that is best by how many of it are free by then."""
     left = list(free)
     taken = []
     for _ in range(size):
-        count = {card: sum(card_of(share) == card for share in left) for card in map(card_of, left)}
-        fit = best(count[card_of(share)] for share in left)
+        count = {card: sum(get_card(share) == card for share in left) for card in map(get_card, left)}
+        fit = best(count[get_card(share)] for share in left)
         card = min(
-            (card for card in count if count[card] == fit), key=lambda card: sum(card_of(t) == card for t in taken)
+            (card for card in count if count[card] == fit), key=lambda card: sum(get_card(t) == card for t in taken)
         )
-        taken.append(next(share for share in left if card_of(share) == card))
+        taken.append(next(share for share in left if get_card(share) == card))
         left.remove(taken[-1])
     return taken
 
@@ -207,7 +207,7 @@ def one_by_one(free, size, best):
 def load(free, taken):
     """How many of each card's shares are in use then, most first."""
     left = [share for share in free if share not in taken]
-    return sorted(4 - sum(card_of(share) == card for share in left) for card in ("card2", "card9", "card10"))
+    return sorted(4 - sum(get_card(share) == card for share in left) for card in ("card2", "card9", "card10"))
 
 
 @pytest.mark.parametrize("used", USED)
@@ -216,7 +216,7 @@ def test_distributed_and_balanced(used):
     free = [share for share in SHARES if share not in used]
     for size in range(1, len(free) + 1):
         ours = load(free, prefer(free, (), size, NO_LIMIT, shares("balanced")))
-        assert ours == load(free, one_by_one(free, size, max))
+        assert ours == load(free, take_in_turn(free, size, max))
 
 
 @pytest.mark.parametrize("used", USED)
@@ -225,7 +225,7 @@ def test_packed(used):
     free = [share for share in SHARES if share not in used]
     for size in range(1, len(free) + 1):
         ours = load(free, prefer(free, (), size, NO_LIMIT, shares("packed")))
-        theirs = load(free, one_by_one(free, size, min))
+        theirs = load(free, take_in_turn(free, size, min))
         assert sum(n * n for n in ours) >= sum(n * n for n in theirs)
         assert ours.count(0) >= theirs.count(0)
 
@@ -236,7 +236,7 @@ def test_cards_are_in_natural_order_and_what_must_be_in_it_is():
     for verb in ("balanced", "packed", "order"):
         assert set(prefer(SHARES, ["card10::3"], 3, NO_LIMIT, shares(verb))) > {"card10::3"}
     each = prefer(SHARES, (), 3, Limit(distinct=True), shares("order"))
-    assert sorted(map(card_of, each)) == ["card10", "card2", "card9"]
+    assert sorted(map(get_card, each)) == ["card10", "card2", "card9"]
 
 
 # Rebellions: as few boards as can be, whole ones first, and little left over.
@@ -316,11 +316,11 @@ def test_peers(name, taken):
 def test_a_share_of_each_card_before_a_second_of_any(used):
     """Its rule without one; of cards that are in use differently, `balanced` begins where most is free."""
     free = [share for share in SHARES if share not in used]
-    cards = {card_of(share) for share in free}
+    cards = {get_card(share) for share in free}
     stock = shares("balanced")
     for size in range(1, len(cards) + 1):
         ours = prefer(free, (), size, Limit(distinct=True), stock)
-        assert len(set(map(card_of, ours))) == size
+        assert len(set(map(get_card, ours))) == size
 
 
 # What is known to fail others: a lost device, links that only one side tells of, nothing that tells.

@@ -77,7 +77,7 @@ LOADED = clause(line("/proc/acme", "yes"), name="gate.loaded")
 GPU = host("gpu")
 
 
-def seen(*specs, said, outcomes, previous=None, touched=ALL_DIRTY):
+def look_at_gpu(*specs, said, outcomes, previous=None, touched=ALL_DIRTY):
     facts = {make_precondition_key(entry): machine(said) for entry in range(len(specs))} | {GPU.key: {"serial": "A1"}}
     return update_inventory(specs, Listing({PCI: (GPU,)}), Facts(facts), previous, touched, program_results=outcomes)
 
@@ -89,36 +89,36 @@ def waits(found: Inventory):
 def test_devices_wait_until_it_has_been_run():
     entry = spec(prepare=(LOAD,), gate=(LOADED,))
     command = Command(("/sbin/load",), 5.0, False)
-    found = seen(entry, said="no", outcomes={})
+    found = look_at_gpu(entry, said="no", outcomes={})
     ((wanted,),) = found.prepare_requests.values()
     assert (wanted.name, wanted.command, wanted.runs_once) == ("load", command, False)
     assert waits(found) == "waits for prepare.load: it is to be run"
-    failed = seen(entry, said="no", outcomes={command: "/sbin/load ended with 1"})
+    failed = look_at_gpu(entry, said="no", outcomes={command: "/sbin/load ended with 1"})
     assert waits(failed) == "waits for prepare.load: /sbin/load ended with 1"
-    assert waits(seen(entry, said="no", outcomes={command: ""})) == "waits for match./proc/acme = 'yes', here no"
-    done = seen(entry, said="yes", outcomes={command: "/sbin/load ended with 1"})
+    assert waits(look_at_gpu(entry, said="no", outcomes={command: ""})) == "waits for match./proc/acme = 'yes', here no"
+    done = look_at_gpu(entry, said="yes", outcomes={command: "/sbin/load ended with 1"})
     assert done.prepare_requests == {0: ()}
     assert waits(done) == ""
 
 
 def test_where_nobody_runs_programs_none_is_waited_for():
-    assert waits(seen(spec(prepare=(LOAD,)), said="no", outcomes=None)) == ""
+    assert waits(look_at_gpu(spec(prepare=(LOAD,)), said="no", outcomes=None)) == ""
 
 
 def test_without_a_clause_it_is_wanted_once_and_always():
-    ((wanted,),) = seen(spec(prepare=(ONCE,)), said="no", outcomes={}).prepare_requests.values()
+    ((wanted,),) = look_at_gpu(spec(prepare=(ONCE,)), said="no", outcomes={}).prepare_requests.values()
     assert wanted.runs_once
 
 
 def test_the_first_that_has_not_ended_well_is_said():
     entry = spec(prepare=(ONCE, LOAD))
     outcomes = {Command(("/sbin/once",), 5.0, False): ""}
-    assert waits(seen(entry, said="no", outcomes=outcomes)) == "waits for prepare.load: it is to be run"
+    assert waits(look_at_gpu(entry, said="no", outcomes=outcomes)) == "waits for prepare.load: it is to be run"
 
 
 def test_an_argument_that_is_absent_says_so():
     entry = spec(prepare=(program("/sbin/load", "{host.kernel}", name="load"),))
-    found = seen(entry, said="no", outcomes={})
+    found = look_at_gpu(entry, said="no", outcomes={})
     assert waits(found) == "waits for prepare.load: host.kernel: no such file"
     assert found.prepare_requests == {0: ()}
 

@@ -32,7 +32,7 @@ from agent.core.report.problems import find_problems
 from agent.core.report.status_report import build_status_report
 from agent.core.struct import replace
 from agent.status.history import History
-from tests.core.builders import candidate, clause, failing, host, listed, look_at, no_kubelet, spec
+from tests.core.builders import candidate, clause, host, look_at, make_check_reason, make_listed, no_kubelet, spec
 from tests.core.test_log_pattern import message
 
 A = "example.com/a"
@@ -83,7 +83,7 @@ def good(name, **more):
     return candidate(host(name), name, **more)
 
 
-def told(made):
+def list_problems(made):
     return [(one.subject, one.state, one.reason, one.devices) for one in find_problems(made)]
 
 
@@ -104,9 +104,9 @@ def test_all_is_well():
 
 def test_each_unhealthy_device_is_a_problem_until_they_are_many():
     few = moment(good("x"), *(bad(f"d{n}") for n in range(3)))
-    assert told(few) == [(A, "Unhealthy", "heat", (f"d{n}",)) for n in range(3)]
+    assert list_problems(few) == [(A, "Unhealthy", "heat", (f"d{n}",)) for n in range(3)]
     many = moment(good("x"), *(bad(f"d{n}") for n in range(4)), bad("other", "cold"))
-    assert told(many) == [
+    assert list_problems(many) == [
         (A, "Unhealthy", "heat", ("d0", "d1", "d2", "d3")),
         (A, "Unhealthy", "cold", ("other",)),
     ]
@@ -117,7 +117,7 @@ def test_a_state_that_cannot_be_written_is_a_problem():
     made = moment(
         good("a"), state_file_fault=Reason.from_text("the disk is: full", path="/var/lib/device agent/state.json")
     )
-    assert told(made) == [("state", "not written", "the disk is: full", ())]
+    assert list_problems(made) == [("state", "not written", "the disk is: full", ())]
     assert find_problems(made)[0].next_steps == ("df -h '/var/lib/device agent'",)
     assert build_status_report(made)["verdict"] == "attention"
 
@@ -136,7 +136,7 @@ def test_what_is_drained_is_nobody_s_problem_even_where_it_fails_or_is_gone():
     gone = moment(good("d1"), previous=before.lists.lists, held=("d0",), drained=drained)
     assert [str(device.reason) for device in gone.lists.lists[A].devices] == ["absent", ""]
     assert find_problems(gone) == ()
-    assert told(moment(good("d1"), previous=before.lists.lists)) == [(A, "Unhealthy", "absent", ("d0",))]
+    assert list_problems(moment(good("d1"), previous=before.lists.lists)) == [(A, "Unhealthy", "absent", ("d0",))]
 
 
 def test_what_the_configuration_gives_up_is_nobody_s_problem():
@@ -165,12 +165,12 @@ def test_the_kubelet_is_one_problem_for_all_that_wait_for_it():
         kubelet=KubeletState(up=False, since=990.0, reason="refused"),
         states={A: ResourceState(Phase.WAITING, no_kubelet("refused"), 990.0)},
     )
-    assert told(down) == [("kubelet", "down", "refused; 0 of 1 resource streaming", ())]
+    assert list_problems(down) == [("kubelet", "down", "refused; 0 of 1 resource streaming", ())]
     resource = build_status_report(down)["resources"][0]
     assert (resource["state"], resource["waiting_for"]) == ("waiting", "kubelet")
     assert [one["subject"] for one in build_status_report(down, A)["attention"]] == ["kubelet"]
     alone = replace(down, kubelet=KubeletState(up=True, since=3.0))
-    assert [one[:2] for one in told(alone)] == [(A, "waiting")]
+    assert [one[:2] for one in list_problems(alone)] == [(A, "waiting")]
     starting = replace(made, kubelet=KubeletState(), states={A: ResourceState(Phase.WAITING, STARTING)})
     assert find_problems(starting) == ()
 
@@ -179,7 +179,7 @@ def test_the_kubelet_is_one_problem_for_all_that_wait_for_it():
 def test_whether_a_resource_waits_for_the_kubelet_is_not_in_the_text_of_its_reason(text):
     state = ResourceState(Phase.WAITING, Reason.from_text(text), 990.0)
     made = replace(moment(good("a")), kubelet=KubeletState(up=False, since=990.0, reason="refused"), states={A: state})
-    assert [one[:3] for one in told(made)][1:] == [(A, "waiting", text)]
+    assert [one[:3] for one in list_problems(made)][1:] == [(A, "waiting", text)]
     assert build_status_report(made)["resources"][0]["waiting_for"] == text
 
 
@@ -191,11 +191,11 @@ def test_whether_a_resource_waits_for_the_kubelet_is_not_in_the_text_of_its_reas
     ],
 )
 def test_the_configuration_can_be_a_problem(how, said):
-    assert told(moment(good("a"), configuration=ActiveConfigState("abcdef", 2.0, 3, **how))) == [said]
+    assert list_problems(moment(good("a"), configuration=ActiveConfigState("abcdef", 2.0, 3, **how))) == [said]
 
 
 def test_too_few_devices_are_a_problem():
-    assert told(moment(good("a"), missing_devices={A: "1 of 2 expected devices"})) == [
+    assert list_problems(moment(good("a"), missing_devices={A: "1 of 2 expected devices"})) == [
         (A, "short", "1 of 2 expected devices there", ())
     ]
 
@@ -271,7 +271,7 @@ def test_what_a_check_says(check, outcome, said):
 XID = Log(message("Xid {number}: {code:int}"), recovery_s=600.0)
 
 
-def listening(log, phrase=("fell off",)):
+def make_snapshot_with_log(log, phrase=("fell off",)):
     one = good("a")
     heard = CheckResult(CheckVerdict.PASS, log_keys=frozenset({(1,)}), log_reason=phrase)
     return replace(
@@ -296,7 +296,7 @@ def test_a_line_of_the_kernel_log_is_the_evidence(log, latched, recovers):
     journal = KernelLogHistory()
     journal.set_logs([log])
     journal.add_record(LogRecord(1, 4.0, "Xid 1: 79"))
-    (device,) = build_explain_report(moment(listening(log), journal=journal), "a")["devices"]
+    (device,) = build_explain_report(moment(make_snapshot_with_log(log), journal=journal), "a")["devices"]
     (row,) = device["checks"]
     assert (row["verdict"], row["reason"], row["evidence"]) == ("failing", "fell off", "Xid 1: 79")
     assert (row["latched"], row["recovers"]) == (latched, recovers)
@@ -304,16 +304,25 @@ def test_a_line_of_the_kernel_log_is_the_evidence(log, latched, recovers):
 
 
 def test_who_cannot_hear_does_not_know():
-    (row,) = build_explain_report(moment(listening(XID), kernel_log_fault="denied"), "a")["devices"][0]["checks"]
+    (row,) = build_explain_report(moment(make_snapshot_with_log(XID), kernel_log_fault="denied"), "a")["devices"][0][
+        "checks"
+    ]
     assert (row["verdict"], row["reason"]) == ("unknown", "the kernel log: denied")
-    (row,) = build_explain_report(moment(listening(XID)), "a")["devices"][0]["checks"]
+    (row,) = build_explain_report(moment(make_snapshot_with_log(XID)), "a")["devices"][0]["checks"]
     assert (row["verdict"], row["reason"]) == ("ok", None)
 
 
 def test_a_change_names_its_check():
     entry = spec(checks=(Check("link", ClauseCheck(clause())),))
-    told = [failing("link", "down"), Reason.from_text("link: down"), NO_REASON, failing("taken_out", "down")]
-    lists = [DeviceList(A, (listed("a", reason=reason, health=ILL[bool(reason)]),)) for reason in (NO_REASON, *told)]
+    told = [
+        make_check_reason("link", "down"),
+        Reason.from_text("link: down"),
+        NO_REASON,
+        make_check_reason("taken_out", "down"),
+    ]
+    lists = [
+        DeviceList(A, (make_listed("a", reason=reason, health=ILL[bool(reason)]),)) for reason in (NO_REASON, *told)
+    ]
     changes = [one for before, after in pairwise(lists) for one in find_transitions(before, after)]
     history = History()
     history.record(changes, 900.0)

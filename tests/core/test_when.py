@@ -10,7 +10,7 @@ from agent.core.inventory.device import MatchedPath
 from agent.core.language.clause import Clause
 from agent.core.language.operators import Exists, Quantifier, RelationItems
 from agent.core.language.value import Absent, ValueType
-from tests.core.builders import HERE, cdi, clause, env, give, host, line, listed, mount, node, spec
+from tests.core.builders import HERE, cdi, clause, env, give, host, line, make_listed, mount, node, spec
 
 BLUE = clause(line("color", "blue"), name="give.when")
 ALL = clause(line("all_given", True, ValueType.BOOL), name="give.when")
@@ -54,31 +54,31 @@ EVERYTHING = {
 }
 
 
-def made(entry, facts, *there):
+def build_candidate(entry, facts, *there):
     return make_candidate(entry, host("p"), Facts(facts), Host(*there))
 
 
 @pytest.mark.parametrize("section", ["nodes", "mounts", "cdi"])
 def test_what_is_not_given_is_not_required(section):
     entry = spec(**{section: EVERYTHING[section]})
-    assert str(made(entry, {"color": "red"}).unhealthy_reason) == ""
-    assert str(made(entry, {}).unhealthy_reason) == ""  # as in match, an absent word meets nothing
+    assert str(build_candidate(entry, {"color": "red"}).unhealthy_reason) == ""
+    assert str(build_candidate(entry, {}).unhealthy_reason) == ""  # as in match, an absent word meets nothing
     missing = {"nodes": "/dev/n: no such file", "mounts": "/m: no such file", "cdi": "a.b/c=d is in no CDI spec"}
-    assert str(made(entry, {"color": "blue"}).unhealthy_reason) == missing[section]
-    assert str(made(entry, {"color": "blue"}, "/dev/n", "/m", "a.b/c=d").unhealthy_reason) == ""
+    assert str(build_candidate(entry, {"color": "blue"}).unhealthy_reason) == missing[section]
+    assert str(build_candidate(entry, {"color": "blue"}, "/dev/n", "/m", "a.b/c=d").unhealthy_reason) == ""
 
 
 def test_only_nodes_that_are_given_are_listed():
     entry = spec(nodes=(give("n", "/dev/n", condition=BLUE), give("o", "/dev/o", optional=True, condition=BLUE)))
-    assert made(entry, {"color": "red"}, "/dev/n", "/dev/o").nodes == ()
-    assert len(made(entry, {"color": "blue"}, "/dev/n", "/dev/o").nodes) == 2
+    assert build_candidate(entry, {"color": "red"}, "/dev/n", "/dev/o").nodes == ()
+    assert len(build_candidate(entry, {"color": "blue"}, "/dev/n", "/dev/o").nodes) == 2
 
 
 @pytest.mark.parametrize("section", EVERYTHING)
 @pytest.mark.parametrize("why", [UNREAD, PENDING])
 def test_what_cannot_be_told_makes_unhealthy(section, why):
     entry = spec(**{section: EVERYTHING[section]})
-    found = made(entry, {"color": why}, "/dev/n", "/m", "a.b/c=d").unhealthy_reason
+    found = build_candidate(entry, {"color": why}, "/dev/n", "/m", "a.b/c=d").unhealthy_reason
     assert str(found) == f"match.color: absent ({why.reason})"
 
 
@@ -86,15 +86,15 @@ def test_what_only_a_grant_can_tell_is_required_until_then():
     entry = spec(
         nodes=(give("n", "/dev/n", condition=ALL), give("o", "/dev/o", condition=clause(*ALL.lines, *BLUE.lines)))
     )
-    assert str(made(entry, {"color": "red"}).unhealthy_reason) == "/dev/n: no such file"
-    assert str(made(entry, {"color": "red"}, "/dev/n").unhealthy_reason) == ""
-    assert str(made(entry, {"color": "blue"}, "/dev/n").unhealthy_reason) == "/dev/o: no such file"
+    assert str(build_candidate(entry, {"color": "red"}).unhealthy_reason) == "/dev/n: no such file"
+    assert str(build_candidate(entry, {"color": "red"}, "/dev/n").unhealthy_reason) == ""
+    assert str(build_candidate(entry, {"color": "blue"}, "/dev/n").unhealthy_reason) == "/dev/o: no such file"
 
 
-def chosen(name, facts, *there, **more):
+def make_reread(name, facts, *there, **more):
     nodes = {path: node(path) for path in there if path.startswith("/dev/")}
     return RereadDevice(
-        listed(name, nodes=tuple(nodes.values())),
+        make_listed(name, nodes=tuple(nodes.values())),
         (),
         facts,
         nodes,
@@ -104,7 +104,7 @@ def chosen(name, facts, *there, **more):
     )
 
 
-def given(grant):
+def list_given(grant):
     return (
         [one.container for one in grant.nodes] + [one.container for one in grant.mounts],
         list(grant.cdi) + list(grant.env) + list(grant.annotations),
@@ -114,13 +114,13 @@ def given(grant):
 def test_a_grant_has_what_holds_of_each_device():
     entry = spec(**EVERYTHING)
     there = ("/dev/n", "/m", "a.b/c=d")
-    assert given(build_grant(entry, ["1"], [chosen("1", {"color": "red"})], 1)) == ([], [])
-    assert given(build_grant(entry, ["1"], [chosen("1", {"color": "blue"}, *there)], 1)) == (
+    assert list_given(build_grant(entry, ["1"], [make_reread("1", {"color": "red"})], 1)) == ([], [])
+    assert list_given(build_grant(entry, ["1"], [make_reread("1", {"color": "blue"}, *there)], 1)) == (
         ["/dev/n", "/m"],
         ["a.b/c=d", "E", "a"],
     )
     entry = spec(nodes=(give("n", "/dev/n{n}", condition=BLUE),), env=(env("N_{n}", "{given.n}"),))
-    both = [chosen("1", {"color": "red"}), chosen("2", {"color": "blue"}, "/dev/n1")]
+    both = [make_reread("1", {"color": "red"}), make_reread("2", {"color": "blue"}, "/dev/n1")]
     assert build_grant(entry, ["1", "2"], both, 2).env == {"N_1": "/dev/n1"}  # a number is the device's
 
 
@@ -128,14 +128,14 @@ def test_a_grant_has_what_holds_of_each_device():
 def test_words_of_the_grant(offered, said):
     some = clause(line("all_given", False, ValueType.BOOL))
     entry = spec(env=(env("A", "all", condition=ALL), env("A", "some", condition=some)))
-    assert build_grant(entry, ["1"], [chosen("1", {})], offered).env == said
+    assert build_grant(entry, ["1"], [make_reread("1", {})], offered).env == said
 
 
 def test_where_a_node_came_out_is_a_word_of_a_clause():
     there = clause(line("given.n", None, ValueType.PATH, Exists(True)))
     entry = spec(nodes=(give("n", "/dev/n", condition=BLUE),), env=(env("A", "1", condition=there),))
-    assert build_grant(entry, ["1"], [chosen("1", {"color": "blue"}, "/dev/n")], 1).env == {"A": "1"}
-    assert build_grant(entry, ["1"], [chosen("1", {"color": "red"})], 1).env == {}
+    assert build_grant(entry, ["1"], [make_reread("1", {"color": "blue"}, "/dev/n")], 1).env == {"A": "1"}
+    assert build_grant(entry, ["1"], [make_reread("1", {"color": "red"})], 1).env == {}
 
 
 def test_of_two_nodes_of_one_name_the_first_that_is_given_is_meant():
@@ -148,22 +148,22 @@ def test_of_two_nodes_of_one_name_the_first_that_is_given_is_meant():
         ),
         env=(env("N", "{given.n}"),),
     )
-    assert build_grant(entry, ["1"], [chosen("1", {"color": "blue"}, "/dev/a")], 1).env == {"N": "/dev/a"}
-    assert build_grant(entry, ["1"], [chosen("1", {"color": "red"}, "/dev/b", "/dev/c")], 1).env == {"N": "/dev/b"}
+    assert build_grant(entry, ["1"], [make_reread("1", {"color": "blue"}, "/dev/a")], 1).env == {"N": "/dev/a"}
+    assert build_grant(entry, ["1"], [make_reread("1", {"color": "red"}, "/dev/b", "/dev/c")], 1).env == {"N": "/dev/b"}
 
 
 def test_two_values_of_one_variable_are_refused_where_both_hold():
     entry = spec(env=(env("A", "1", condition=BLUE), env("A", "2", condition=ALL)))
-    assert build_grant(entry, ["1"], [chosen("1", {"color": "blue"})], 2).env == {"A": "1"}
+    assert build_grant(entry, ["1"], [make_reread("1", {"color": "blue"})], 2).env == {"A": "1"}
     with pytest.raises(GrantRefusedError) as error:
-        build_grant(entry, ["1"], [chosen("1", {"color": "blue"})], 1)
+        build_grant(entry, ["1"], [make_reread("1", {"color": "blue"})], 1)
     assert error.value.cause is RefusalCause.CONFLICT
     assert "A would be both 1 and 2" in error.value.text
 
 
 def test_what_cannot_be_told_is_refused():
     with pytest.raises(GrantRefusedError) as error:
-        build_grant(spec(env=(env("A", "1", condition=BLUE),)), ["1"], [chosen("1", {"color": UNREAD})], 1)
+        build_grant(spec(env=(env("A", "1", condition=BLUE),)), ["1"], [make_reread("1", {"color": UNREAD})], 1)
     assert error.value.cause is RefusalCause.UNHEALTHY
     assert "match.color: absent (permission denied)" in error.value.text
 
@@ -174,7 +174,7 @@ def test_nodes_and_mounts_of_a_group_are_asked_of_each_member():
         mounts=(mount("m", "/{x}", per_member=True, condition=BLUE),),
     )
     facts = [{"x": "1", "color": "blue"}, {"x": "2", "color": "red"}]
-    one = chosen(
+    one = make_reread(
         "1",
         facts[1],
         "/dev/1",
@@ -183,7 +183,7 @@ def test_nodes_and_mounts_of_a_group_are_asked_of_each_member():
         "/2",
         members=tuple(RereadMember(each, is_match=True) for each in facts),
     )
-    assert given(build_grant(entry, ["1"], [one], 1))[0] == ["/dev/1", "/1"]
+    assert list_given(build_grant(entry, ["1"], [one], 1))[0] == ["/dev/1", "/1"]
 
 
 def test_a_clause_on_things_is_asked_of_what_was_read():
@@ -200,8 +200,8 @@ def test_a_clause_on_things_is_asked_of_what_was_read():
         {"name": "x", "state": "up", "sub": Absent("no such file")}, {"sub": (FactCopy(ports[1], {}),)}
     )
     entry = spec(env=(env("A", "1", condition=whens[0]), env("B", "1", condition=whens[1])))
-    assert build_grant(entry, ["1"], [chosen("1", {}, related_facts=found)], 1).env == {"A": "1"}
-    assert build_grant(entry, ["1"], [chosen("1", {}, related_facts={"port": Absent("none")})], 1).env == {}
+    assert build_grant(entry, ["1"], [make_reread("1", {}, related_facts=found)], 1).env == {"A": "1"}
+    assert build_grant(entry, ["1"], [make_reread("1", {}, related_facts={"port": Absent("none")})], 1).env == {}
 
 
 def test_what_clauses_ask_is_read_anew():

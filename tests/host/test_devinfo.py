@@ -26,11 +26,11 @@ def files(place):
     return DevInfoDirectory(*map(str, place))
 
 
-def there(place):
+def read_directory(place):
     return {path.name: path.read_text() for path in sorted(place[0].iterdir())}
 
 
-def held(*ids):
+def make_holder(*ids):
     return set(ids).__contains__
 
 
@@ -52,7 +52,7 @@ def test_a_file_is_there_for_whoever_may_read_it(files, place):
         files.write([ONE, TWO])
     finally:
         os.umask(before)
-    assert there(place) == {ONE.name: ONE.text, TWO.name: TWO.text}
+    assert read_directory(place) == {ONE.name: ONE.text, TWO.name: TWO.text}
     assert stat.S_IMODE((place[0] / NAME).stat().st_mode) == 0o644
     assert {stat.S_IMODE(path.stat().st_mode) for path in (place[0], place[0].parent)} == {0o755}
 
@@ -60,9 +60,9 @@ def test_a_file_is_there_for_whoever_may_read_it(files, place):
 def test_it_says_the_newest(files, place):
     files.write([ONE])
     files.write([ONE._replace(text='{"type":"vdpa"}')])
-    assert there(place) == {NAME: '{"type":"vdpa"}'}
-    assert files.remove_unused(held()) == (False, [])
-    assert there(place) == {}
+    assert read_directory(place) == {NAME: '{"type":"vdpa"}'}
+    assert files.remove_unused(make_holder()) == (False, [])
+    assert read_directory(place) == {}
 
 
 def test_however_much_it_says_it_is_ours(files, place):
@@ -71,19 +71,19 @@ def test_however_much_it_says_it_is_ours(files, place):
     more = ONE._replace(text='"' + "b" * 900_000 + '"')
     for info in (much, much, more, much):
         files.write([info])
-        assert there(place) == {NAME: info.text}
-    assert DevInfoDirectory(*map(str, place)).remove_unused(held()) == (False, [])
-    assert there(place) == {}
+        assert read_directory(place) == {NAME: info.text}
+    assert DevInfoDirectory(*map(str, place)).remove_unused(make_holder()) == (False, [])
+    assert read_directory(place) == {}
 
 
 def test_ours_stay_while_their_ids_are_held_over_restarts_too(files, place):
     files.write([ONE, TWO])
     again = DevInfoDirectory(*map(str, place))
-    assert again.remove_unused(held(ONE.id)) == (True, [])
-    assert there(place) == {NAME: ONE.text}
+    assert again.remove_unused(make_holder(ONE.id)) == (True, [])
+    assert read_directory(place) == {NAME: ONE.text}
     again.write([ONE._replace(text="{}")])  # it knows it for its own
-    assert again.remove_unused(held()) == (False, [])
-    assert there(place) == {}
+    assert again.remove_unused(make_holder()) == (False, [])
+    assert read_directory(place) == {}
     assert list((place[1] / "devinfo").iterdir()) == []
 
 
@@ -92,17 +92,17 @@ def test_what_another_program_wrote_is_never_touched(files, place):
     (place[0] / NAME).write_text("{}")
     with pytest.raises(DevInfoError, match="is another program's, and says something else: remove it"):
         files.write([ONE])
-    assert there(place) == {NAME: "{}"}
-    assert files.remove_unused(held()) == (False, [])
-    assert there(place) == {NAME: "{}"}
+    assert read_directory(place) == {NAME: "{}"}
+    assert files.remove_unused(make_holder()) == (False, [])
+    assert read_directory(place) == {NAME: "{}"}
 
 
 def test_what_another_program_wrote_in_the_same_words_serves_and_stays(files, place):
     place[0].mkdir(parents=True)
     (place[0] / NAME).write_text(ONE.text)
     files.write([ONE])
-    assert files.remove_unused(held()) == (False, [])
-    assert there(place) == {NAME: ONE.text}
+    assert files.remove_unused(make_holder()) == (False, [])
+    assert read_directory(place) == {NAME: ONE.text}
 
 
 def test_what_another_program_wrote_over_ours_is_its_own(files, place):
@@ -110,8 +110,8 @@ def test_what_another_program_wrote_over_ours_is_its_own(files, place):
     (place[0] / NAME).write_text('{"type":"vdpa"}')
     with pytest.raises(DevInfoError, match="another program's"):
         files.write([ONE])
-    assert files.remove_unused(held()) == (False, [])
-    assert there(place) == {NAME: '{"type":"vdpa"}'}
+    assert files.remove_unused(make_holder()) == (False, [])
+    assert read_directory(place) == {NAME: '{"type":"vdpa"}'}
 
 
 @pytest.mark.parametrize("what", ["link", "fifo", "directory", "large"])
@@ -136,7 +136,7 @@ def test_a_file_of_another_id_with_the_same_name_is_not_written_over(files, plac
     files.write([ONE])
     with pytest.raises(DevInfoError, match="remove it"):
         files.write([ONE._replace(id="vf-0000:3b:00.2", text="{}")])
-    assert there(place) == {NAME: ONE.text}
+    assert read_directory(place) == {NAME: ONE.text}
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS])
@@ -154,10 +154,10 @@ def test_a_disk_that_is_full_or_cannot_be_written_is_named_and_nothing_is_half_t
         files.write([TWO])
     with pytest.raises(DevInfoError):
         files.write([ONE._replace(text="{}")])
-    assert there(place) == {NAME: ONE.text}
+    assert read_directory(place) == {NAME: ONE.text}
     monkeypatch.undo()
-    assert files.remove_unused(held()) == (False, [])
-    assert there(place) == {}
+    assert files.remove_unused(make_holder()) == (False, [])
+    assert read_directory(place) == {}
 
 
 def test_a_file_where_the_directory_should_be_is_named(files, place):
@@ -177,14 +177,14 @@ def test_one_that_cannot_be_removed_is_said_and_tried_again(files, place, monkey
         real(path)
 
     monkeypatch.setattr(os, "unlink", unlink)
-    assert files.remove_unused(held()) == (True, [f"{place[0] / NAME}: {os.strerror(errno.EROFS)}"])
+    assert files.remove_unused(make_holder()) == (True, [f"{place[0] / NAME}: {os.strerror(errno.EROFS)}"])
     monkeypatch.undo()
-    assert files.remove_unused(held()) == (False, [])
-    assert there(place) == {}
+    assert files.remove_unused(make_holder()) == (False, [])
+    assert read_directory(place) == {}
 
 
 def test_what_the_state_says_and_makes_no_sense_is_forgotten(files, place):
     files.write([ONE])
     (place[1] / "devinfo" / NAME).write_text('{"id": ')
-    assert files.remove_unused(held(ONE.id)) == (False, [])
-    assert there(place) == {NAME: ONE.text}  # perhaps another's, by all that is known
+    assert files.remove_unused(make_holder(ONE.id)) == (False, [])
+    assert read_directory(place) == {NAME: ONE.text}  # perhaps another's, by all that is known

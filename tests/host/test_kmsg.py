@@ -12,7 +12,7 @@ from agent.host.root import Root
 KERNEL, USER = 6, 14  # facility 0 and 1, at level 6
 
 
-def said(number, text, prefix=KERNEL, flags="-", seconds=1.0):
+def format_record(number, text, prefix=KERNEL, flags="-", seconds=1.0):
     return f"{prefix},{number},{int(seconds * 1e6)},{flags};{text}\n"
 
 
@@ -33,14 +33,14 @@ def machine():
         pytest.skip(f"/dev/kmsg: {error.strerror}")
 
 
-def all_of(log):
+def read_lines(log):
     lines = []
     while (taken := log.read_records(3)) is not None:
         lines += taken
     return lines
 
 
-def each_of(log):
+def read_records(log):
     """All records, and what is taken of each."""
     seen = []
     while (taken := log.read_records(1)) is not None:
@@ -49,23 +49,23 @@ def each_of(log):
 
 
 def texts(log):
-    return [(record.number, record.text) for record in all_of(log)]
+    return [(record.number, record.text) for record in read_lines(log)]
 
 
 def test_a_tree_without_a_log_says_nothing_until_it_has_one(tree, log):
     assert log.open() is None
     assert log.handle is None
-    assert all_of(log) == []
-    tree.file("/dev/kmsg", said(1, "a"))
+    assert read_lines(log) == []
+    tree.file("/dev/kmsg", format_record(1, "a"))
     assert texts(log) == [(1, "a")]
 
 
 def test_lines_in_their_order_and_what_belongs_to_them(tree, log):
     tree.file(
         "/dev/kmsg",
-        said(7, "npu 0: broken; badly")
+        format_record(7, "npu 0: broken; badly")
         + " SUBSYSTEM=npu\n DEVICE=+npu:npu0\n"
-        + said(8, "a\\x0ab", flags="-,caller=T1"),
+        + format_record(8, "a\\x0ab", flags="-,caller=T1"),
     )
     assert log.open() is None
     assert texts(log) == [(7, "npu 0: broken; badly"), (8, "a\\x0ab")]
@@ -73,50 +73,55 @@ def test_lines_in_their_order_and_what_belongs_to_them(tree, log):
 
 def test_what_a_program_wrote_is_not_the_kernels(tree, log):
     """Anybody who may write to /dev/kmsg could make a GPU ill; the kernel keeps facility 0 to itself."""
-    tree.file("/dev/kmsg", said(1, "Xid 1: 79", prefix=USER) + said(2, "Xid 1: 79", prefix=30) + said(3, "x", prefix=7))
+    tree.file(
+        "/dev/kmsg",
+        format_record(1, "Xid 1: 79", prefix=USER)
+        + format_record(2, "Xid 1: 79", prefix=30)
+        + format_record(3, "x", prefix=7),
+    )
     log.open()
     assert texts(log) == [(3, "x")]
 
 
 @pytest.mark.parametrize("junk", ["", "junk", "6,1;x", "6,1,2,-", "-6,1,2,-;x", "6,one,2,-;x", ";;;", "6,1,2"])
 def test_what_is_no_line_is_passed_over(tree, log, junk):
-    tree.file("/dev/kmsg", said(1, "a") + junk + "\n" + said(2, "b"))
+    tree.file("/dev/kmsg", format_record(1, "a") + junk + "\n" + format_record(2, "b"))
     log.open()
     assert texts(log) == [(1, "a"), (2, "b")]
 
 
 def test_a_torn_line_is_read_when_it_is_whole(tree, log):
-    whole = said(1, "a") + said(2, "Xid 1: 79")
+    whole = format_record(1, "a") + format_record(2, "Xid 1: 79")
     tree.file("/dev/kmsg", whole[:-3])
     log.open()
     assert texts(log) == [(1, "a")]
     with open(tree.at("/dev/kmsg"), "a") as file:
-        file.write(whole[-3:] + said(3, "b"))
+        file.write(whole[-3:] + format_record(3, "b"))
     assert texts(log) == [(2, "Xid 1: 79"), (3, "b")]
 
 
 def test_a_line_without_end_is_kept_in_part_only(tree, log):
-    tree.file("/dev/kmsg", said(1, "a") + "6,2,2,-;" + "x" * (1 << 20))
+    tree.file("/dev/kmsg", format_record(1, "a") + "6,2,2,-;" + "x" * (1 << 20))
     log.open()
     assert texts(log) == [(1, "a")]
     assert len(log._partial_line) <= 1 << 17
     with open(tree.at("/dev/kmsg"), "a") as file:
-        file.write("\n" + said(3, "b"))
+        file.write("\n" + format_record(3, "b"))
     assert [number for number, _ in texts(log)] == [2, 3]
 
 
 def test_a_line_that_goes_on_is_with_its_beginning(tree, log):
     tree.file(
         "/dev/kmsg",
-        said(1, "Xid 1")
-        + said(2, ": 79", flags="c")
-        + said(3, ", pid", flags="c")
-        + said(4, "other", prefix=USER)
-        + said(5, " of a program", flags="c")
-        + said(9, " whose beginning is lost", flags="c"),
+        format_record(1, "Xid 1")
+        + format_record(2, ": 79", flags="c")
+        + format_record(3, ", pid", flags="c")
+        + format_record(4, "other", prefix=USER)
+        + format_record(5, " of a program", flags="c")
+        + format_record(9, " whose beginning is lost", flags="c"),
     )
     log.open()
-    assert [(record.text, record.is_continuation) for record in all_of(log)] == [
+    assert [(record.text, record.is_continuation) for record in read_lines(log)] == [
         ("Xid 1", False),
         ("Xid 1: 79", True),
         ("Xid 1: 79, pid", True),
@@ -126,12 +131,12 @@ def test_a_line_that_goes_on_is_with_its_beginning(tree, log):
 def test_when_it_was_heard(tree):
     """By the kernel's clock what was said before we listened, which runs a little otherwise; by ours what we hear."""
     log = KernelLog(tree.root, clock=lambda: 100.0)
-    tree.file("/dev/kmsg", said(1, "a", seconds=7.5) + said(2, "ahead of us", seconds=101.0))
+    tree.file("/dev/kmsg", format_record(1, "a", seconds=7.5) + format_record(2, "ahead of us", seconds=101.0))
     log.open()
-    assert [record.monotonic_s for record in all_of(log)] == [7.5, 100.0]
+    assert [record.monotonic_s for record in read_lines(log)] == [7.5, 100.0]
     with open(tree.at("/dev/kmsg"), "a") as file:
-        file.write(said(3, "b", seconds=40.0))
-    assert [record.monotonic_s for record in all_of(log)] == [100.0]
+        file.write(format_record(3, "b", seconds=40.0))
+    assert [record.monotonic_s for record in read_lines(log)] == [100.0]
     log.close()
 
 
@@ -162,13 +167,13 @@ def device(tree, log, monkeypatch):
 
 def test_an_overrun_is_told_and_the_rest_is_read(log, device, caplog):
     device(
-        said(1, "a"),
+        format_record(1, "a"),
         BlockingIOError(),
         BlockingIOError(),
         OSError(errno.EPIPE, ""),
-        said(5, "b"),
+        format_record(5, "b"),
         OSError(errno.EINVAL, ""),
-        said(6, "c"),
+        format_record(6, "c"),
     )
     assert [record.number for record in log.read_records(9)] == [1]
     assert log.read_records(9) is None
@@ -177,13 +182,13 @@ def test_an_overrun_is_told_and_the_rest_is_read(log, device, caplog):
 
 
 def test_a_gap_in_what_was_said_before_we_listened_is_no_loss_of_ours(log, device, caplog):
-    device(said(1, "a"), OSError(errno.EPIPE, ""), said(5, "b"))
+    device(format_record(1, "a"), OSError(errno.EPIPE, ""), format_record(5, "b"))
     assert [record.number for record in log.read_records(9)] == [1, 5]
     assert (caplog.messages, log.overruns) == ([], 0)
 
 
 def test_only_so_many_in_one_go(log, device):
-    device(*(said(number, "a") for number in range(5)))
+    device(*(format_record(number, "a") for number in range(5)))
     assert [len(log.read_records(2)) for _ in range(3)] == [2, 2, 1]
     assert log.read_records(2) is None
 
@@ -193,7 +198,7 @@ def test_what_can_be_read_no_more_is_told(log, device, caplog):
     assert log.read_records(2) is None
     assert "broken" in caplog.text
     assert log.is_at_end
-    device(said(1, "a"))
+    device(format_record(1, "a"))
     assert [record.number for record in log.read_records(2)] == [1]
     assert not log.is_at_end
 
@@ -229,7 +234,7 @@ def test_it_is_handed_over_to_whoever_may_not_open_it(machine, monkeypatch):
     for _ in range(2):
         assert log.open() is None
         assert log.handle not in {None, machine.fileno()}
-        assert (mine, False, ()) in each_of(log)
+        assert (mine, False, ()) in read_records(log)
     log.close()
     assert os.fstat(machine.fileno())
 
@@ -247,7 +252,7 @@ def test_another_standard_input_is_no_kernel_log(monkeypatch, other):
 
 
 def test_of_a_tree_it_is_never_the_machines(tree, machine, monkeypatch):
-    tree.file("/dev/kmsg", said(1, "a"))
+    tree.file("/dev/kmsg", format_record(1, "a"))
     monkeypatch.setattr(kmsg, "STDIN", machine.fileno())
     log = KernelLog(tree.root)
     assert log.open() is None
@@ -259,8 +264,8 @@ def test_the_real_one(machine):
     """As any program may: a line that we write is there, and is none of the kernel's."""
     log = KernelLog(Root())
     assert log.open() is None
-    all_of(log)
+    read_lines(log)
     mine = f"device-agent test {os.getpid()}"
     machine.write(f"<2>{mine}\n".encode())
-    assert (mine, False, ()) in each_of(log)
+    assert (mine, False, ()) in read_records(log)
     log.close()

@@ -11,7 +11,7 @@ import uvloop
 from agent.kubelet.endpoint import Endpoint
 from agent.kubelet.socket_file import make_generation
 from agent.registry import Registry
-from tests.kubelet.endpoint_rig import RESOURCE, Granting, open_sockets, settled
+from tests.kubelet.endpoint_rig import RESOURCE, Granting, open_sockets, wait_until
 
 
 def pytest_asyncio_loop_factories(config, item):
@@ -50,6 +50,6 @@ async def kit(directory):
 
     made.serve = serve
     yield made
-    await settled(lambda: asyncio.all_tasks() == {asyncio.current_task()})
-    await settled(lambda: open_sockets() <= sockets)
+    await wait_until(lambda: asyncio.all_tasks() == {asyncio.current_task()})
+    await wait_until(lambda: open_sockets() <= sockets)
     assert logged == []

@@ -62,7 +62,7 @@ def open_sockets():
     return count
 
 
-async def settled(check, seconds=60.0):
+async def wait_until(check, seconds=60.0):
     """Let the loop run until something holds that no event tells of: the other side of a socket, a file."""
     async with asyncio.timeout(seconds):
         while not check():  # noqa: ASYNC110  no event tells of it

@@ -24,7 +24,7 @@ from agent.kubelet.socket_file import (
     make_generation,
     remove_stale_sockets,
 )
-from tests.kubelet.endpoint_rig import RESOURCE, client, settled, snapshot
+from tests.kubelet.endpoint_rig import RESOURCE, client, snapshot, wait_until
 
 HEADERS = [
     (":method", "POST"),
@@ -213,7 +213,7 @@ async def test_a_stuck_call_is_cancelled_when_time_is_up(kit):
     async with kit.serve() as endpoint, client(endpoint.path) as stub:
         ask = AllocateRequest(container_requests=[ContainerAllocateRequest(devices_ids=["a"])])
         stuck = asyncio.ensure_future(stub.allocate(ask))
-        await settled(lambda: kit.granting.asked)
+        await wait_until(lambda: kit.granting.asked)
         await endpoint.end(timeout_s=0.05)
         assert (await asyncio.gather(stuck, return_exceptions=True))[0] is not None
     assert kit.unexpected == []
@@ -225,7 +225,7 @@ async def test_a_call_in_progress_is_answered_before_the_end(kit):
         ask = AllocateRequest(container_requests=[ContainerAllocateRequest(devices_ids=["a"])])
         async with asyncio.TaskGroup() as both:
             answer = both.create_task(stub.allocate(ask))
-            await settled(lambda: kit.granting.asked)
+            await wait_until(lambda: kit.granting.asked)
             both.create_task(endpoint.end())
             await asyncio.sleep(0)
             kit.granting.gate.set()
@@ -346,7 +346,7 @@ async def test_a_call_cancelled_before_its_first_step_is_forgotten(kit):
         raw.call("GetDevicePluginOptions", message(b""))
         await raw.until(StreamEnded)
         (connection,) = endpoint._connections
-        await settled(lambda: not connection.calls.tasks and not connection.processor.streams)
+        await wait_until(lambda: not connection.calls.tasks and not connection.processor.streams)
         raw.writer.close()
 
 
@@ -355,11 +355,11 @@ async def test_connections_are_limited(kit, caplog):
         many = []
         for _ in range(CONNECTION_LIMIT):
             many.append(await Raw.dial(endpoint.path))
-            await settled(lambda: len(endpoint._connections) == len(many))
+            await wait_until(lambda: len(endpoint._connections) == len(many))
         one_more = await Raw.dial(endpoint.path)
         await one_more.closed()
         many.pop().writer.close()
-        await settled(lambda: len(endpoint._connections) == len(many))
+        await wait_until(lambda: len(endpoint._connections) == len(many))
         await endpoint.wait_until_ready()
         for raw in many:
             raw.writer.close()
@@ -379,7 +379,7 @@ async def test_two_streams_are_both_fed_and_the_end_is_the_end_of_the_last(kit):
                 kit.registry.publish(snapshot("b"))
                 assert [d.id for d in (await anext(one)).devices] == ["b"]
                 assert [d.id for d in (await anext(two)).devices] == ["b"]
-            await settled(lambda: endpoint.stream_count == 1)
+            await wait_until(lambda: endpoint.stream_count == 1)
             kit.registry.publish(snapshot("c"))
             assert [d.id for d in (await anext(two)).devices] == ["c"]
             assert not ended.done()
@@ -406,7 +406,7 @@ async def test_a_stream_that_opens_during_the_end_ends(kit):
         ask = AllocateRequest(container_requests=[ContainerAllocateRequest(devices_ids=["a"])])
         async with asyncio.TaskGroup() as both:
             both.create_task(stub.allocate(ask))
-            await settled(lambda: kit.granting.asked)
+            await wait_until(lambda: kit.granting.asked)
             both.create_task(endpoint.end())
             await asyncio.sleep(0)
             assert [each async for each in stub.list_and_watch()] == []

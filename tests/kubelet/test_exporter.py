@@ -47,7 +47,7 @@ async def exporter(path, says):
         server.close()
 
 
-def listed(*said):
+def encode_response(*said):
     return bytes(GpuStateResponse([GpuState(uuid=f"UUID-{of}", health=says, device=of) for of, says in said]))
 
 
@@ -86,7 +86,7 @@ def path(tmp_path):
     ],
 )
 async def test_what_it_says(path, said, of, answer):
-    async with exporter(path, listed(*said)):
+    async with exporter(path, encode_response(*said)):
         assert await once(path, of) == answer
 
 
@@ -122,7 +122,7 @@ async def test_an_answer_is_read_beside_the_event_loop(path, monkeypatch):
     monkeypatch.setattr(
         GpuStateResponse, "parse", lambda *said: (threads.append(threading.get_ident()), parse(*said))[1]
     )
-    async with exporter(path, listed((A, "healthy"))):
+    async with exporter(path, encode_response((A, "healthy"))):
         assert await once(path) == QueryResult(QueryStatus.HEALTHY)
     assert len(threads) == 1
     assert threads != [threading.get_ident()]

@@ -45,7 +45,7 @@ class Lister(v1.PodResourcesListerBase):
 
 
 @asynccontextmanager
-async def served(directory, *services):
+async def serve(directory, *services):
     """Services on a socket, in the plainest way."""
     table, present = {}, set()
     for service in services:
@@ -66,7 +66,7 @@ async def served(directory, *services):
 
 async def test_register_says_what_the_interface_wants(kit):  # 5
     kubelet = Kubelet()
-    async with served(kit.directory, kubelet) as path:
+    async with serve(kit.directory, kubelet) as path:
         await register(path, "x.sock", "example.com/a", PluginOptions(has_preference=True))
     (request,) = kubelet.requests
     assert (request.version, request.endpoint, request.resource_name) == ("v1beta1", "x.sock", "example.com/a")
@@ -85,7 +85,7 @@ async def test_nobody_there(kit):
 async def test_a_refusal_keeps_the_kubelets_text(kit):
     kubelet = Kubelet()
     kubelet.error = GRPCError(Status.UNKNOWN, "device plugin already connected: /x\ny")
-    async with served(kit.directory, kubelet) as path:
+    async with serve(kit.directory, kubelet) as path:
         with pytest.raises(RefusedByKubelet, match=r"^device plugin already connected: /x\\ny$"):
             await register(path, "x.sock", "example.com/a")
 
@@ -93,7 +93,7 @@ async def test_a_refusal_keeps_the_kubelets_text(kit):
 async def test_a_kubelet_that_hangs(kit):
     kubelet = Kubelet()
     kubelet.gate = asyncio.Event()
-    async with served(kit.directory, kubelet) as path:
+    async with serve(kit.directory, kubelet) as path:
         with pytest.raises(TimeoutError, match="within"):
             await register(path, "x.sock", "example.com/a", timeout_s=0.05)
 
@@ -112,7 +112,7 @@ async def test_a_kubelet_that_dies_meanwhile(kit):
 
 
 @asynccontextmanager
-async def answering(path, said):
+async def serve_bytes(path, said):
     """A server that says these bytes as the message of its answer, and ends it."""
     encoder = Encoder()
     headers = encoder.encode([(":status", "200"), ("content-type", "application/grpc")])
@@ -137,7 +137,7 @@ async def answering(path, said):
 @pytest.mark.parametrize("junk", [b"\x00\x00\x00\x00\x09abc", b"\x01\x00\x00\x00\x01x"], ids=["cut", "compressed"])
 async def test_an_answer_that_is_none_ends_nothing(kit, junk):
     path = f"{kit.directory}/kubelet.sock"
-    async with answering(path, junk):
+    async with serve_bytes(path, junk):
         with pytest.raises(KubeletUnreachable, match="cannot be read") as unreachable:
             await register(path, "x.sock", "example.com/a")
         with pytest.raises(PodResourcesUnavailable, match="cannot be read") as unavailable:
@@ -149,7 +149,7 @@ async def test_an_answer_that_is_none_ends_nothing(kit, junk):
 @pytest.mark.parametrize("junk", [b"\x0a\x04\x0a\x02\xff\xfe", b"\x08\x05"], ids=["a name", "a pod"])
 async def test_a_part_of_another_type_ends_nothing(kit, junk):
     path = f"{kit.directory}/kubelet.sock"
-    async with answering(path, len(junk).to_bytes(5) + junk):
+    async with serve_bytes(path, len(junk).to_bytes(5) + junk):
         with pytest.raises(PodResourcesUnavailable, match="cannot be read"):
             await list_holders(path, 5)
 
@@ -171,7 +171,7 @@ def pods():
 
 
 async def test_each_device_counts_once_with_all_who_hold_it(kit):  # 97
-    async with served(kit.directory, Lister(pods())) as path:
+    async with serve(kit.directory, Lister(pods())) as path:
         assert await list_holders(path, 5) == {
             ("e/a", "1"): (Holder("n", "p1", "c"),),
             ("e/a", "2"): (Holder("n", "p1", "c"), Holder("n", "p2", "d")),
@@ -188,7 +188,7 @@ async def test_each_device_counts_once_with_all_who_hold_it(kit):  # 97
     ],
 )
 async def test_no_answer_is_never_fatal(kit, error, retry):  # 95
-    async with served(kit.directory, Lister(error)) as path:
+    async with serve(kit.directory, Lister(error)) as path:
         with pytest.raises(PodResourcesUnavailable, match=error.status.name) as unavailable:
             await list_holders(path, 5)
     assert unavailable.value.can_retry is retry

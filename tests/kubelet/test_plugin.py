@@ -24,14 +24,14 @@ from agent.kubelet.messages.v1beta1 import (
 from agent.kubelet.plugin import Plugin
 from agent.kubelet.wire import ListEncoder, PluginOptions
 from agent.registry import Registry
-from tests.kubelet.endpoint_rig import RESOURCE, WATCH, Granting, client, device, settled, snapshot
+from tests.kubelet.endpoint_rig import RESOURCE, WATCH, Granting, client, device, snapshot, wait_until
 
 
 def ids(response):
     return [(device.id, device.health) for device in response.devices]
 
 
-def asking(*containers):
+def make_request(*containers):
     return AllocateRequest(container_requests=[ContainerAllocateRequest(devices_ids=list(ids)) for ids in containers])
 
 
@@ -88,7 +88,7 @@ class Clock:
         self.now += seconds
 
 
-def paced(registry, clock):
+def make_plugin(registry, clock):
     return Plugin(
         RESOURCE,
         registry,
@@ -104,7 +104,7 @@ def paced(registry, clock):
 async def test_a_burst_is_coalesced_and_its_last_state_sent():  # 32
     registry, clock = Registry(), Clock()
     sent = []
-    lists = paced(registry, clock).list_and_watch(Empty())
+    lists = make_plugin(registry, clock).list_and_watch(Empty())
     for n in range(20):
         registry.publish(snapshot(f"d{n}"))
         clock.meanwhile = [lambda n=n: registry.publish(snapshot(f"d{n}", "later"))]
@@ -121,14 +121,14 @@ async def test_a_burst_is_coalesced_and_its_last_state_sent():  # 32
 
 async def test_what_went_back_while_it_was_held_up_is_not_sent():  # 31, 32
     registry, clock = Registry(), Clock()
-    lists = paced(registry, clock).list_and_watch(Empty())
+    lists = make_plugin(registry, clock).list_and_watch(Empty())
     for name in ("a", "b"):
         registry.publish(snapshot(name))
         await anext(lists)
     registry.publish(snapshot("c"))
     clock.meanwhile = [lambda: registry.publish(snapshot("b"))]
     following = asyncio.ensure_future(anext(lists))
-    await settled(lambda: not clock.meanwhile)
+    await wait_until(lambda: not clock.meanwhile)
     registry.publish(snapshot("d"))
     assert b"d" in await following
     await lists.aclose()
@@ -166,16 +166,16 @@ async def test_streams_that_nobody_reads_cost_nobody_anything(kit):
             calls.append(call)
             await call.__aenter__()
             await call.send_message(Empty(), end=True)
-        await settled(lambda: endpoint.stream_count == 100)
+        await wait_until(lambda: endpoint.stream_count == 100)
         async with client(endpoint.path) as stub:
             lists = stub.list_and_watch()
             assert len((await anext(lists)).devices) == 8000
             kit.registry.publish(snapshot(*many, "one-more"))
             assert (await anext(lists)).devices[-1].id == "one-more"
-            assert len((await stub.allocate(asking(["a"]))).container_responses) == 1
+            assert len((await stub.allocate(make_request(["a"]))).container_responses) == 1
         for one in dead:
             await one.__aexit__(None, None, None)
-        await settled(lambda: endpoint.stream_count == 0)
+        await wait_until(lambda: endpoint.stream_count == 0)
         assert kit.registry.count_streams(RESOURCE) == 0
 
 
@@ -188,7 +188,7 @@ async def test_a_client_that_dies_while_a_send_is_blocked_leaves_nothing(kit):
             await call.send_message(Empty(), end=True)
             await endpoint.wait_for_stream()
             stub.channel._protocol.connection._transport.abort()
-        await settled(lambda: endpoint.stream_count == 0)
+        await wait_until(lambda: endpoint.stream_count == 0)
         assert kit.registry.count_streams(RESOURCE) == 0
         gc.collect()
         assert not [
@@ -203,24 +203,24 @@ async def test_a_call_given_up_at_once_leaves_nothing(kit):
     async with kit.serve() as endpoint, client(endpoint.path) as stub:
         kit.granting.gate = asyncio.Event()
         for _ in range(3):
-            call = asyncio.ensure_future(stub.allocate(asking(["a"])))
+            call = asyncio.ensure_future(stub.allocate(make_request(["a"])))
             await asyncio.sleep(0)
             call.cancel()
             await asyncio.gather(call, return_exceptions=True)
         assert await stub.get_device_plugin_options() == DevicePluginOptions()
-        await settled(lambda: not any(c.calls.tasks for c in endpoint._connections))
+        await wait_until(lambda: not any(c.calls.tasks for c in endpoint._connections))
     assert kit.unexpected == []
 
 
 async def test_n_requests_n_responses_in_their_order(kit):  # 53
     async with kit.serve() as endpoint, client(endpoint.path) as stub:
-        answer = await stub.allocate(asking(["b"], ["a", "c"], ["b"]))
+        answer = await stub.allocate(make_request(["b"], ["a", "c"], ["b"]))
     assert [response.envs["IDS"] for response in answer.container_responses] == ["b", "a,c", "b"]
     assert [spec.host_path for spec in answer.container_responses[1].devices] == ["/dev/a", "/dev/c"]
     assert kit.granting.asked[0] == (RESOURCE, ("b",))
 
 
-@pytest.mark.parametrize("request_", [asking(), asking([]), asking(["a"], [])])
+@pytest.mark.parametrize("request_", [make_request(), make_request([]), make_request(["a"], [])])
 async def test_an_allocate_for_nothing_is_refused_rather_than_answered_empty(kit, request_):  # 53, fact 12
     async with kit.serve() as endpoint, client(endpoint.path) as stub:
         with pytest.raises(GRPCError) as refused:
@@ -237,7 +237,7 @@ async def test_a_refusal_arrives_with_its_text(kit, cause, status):  # 58, 59
     kit.granting.error = GrantRefusedError(cause, "example.com/thing gpu-7: gone for 3 s; ü, 100 %")
     async with kit.serve() as endpoint, client(endpoint.path) as stub:
         with pytest.raises(GRPCError) as refused:
-            await stub.allocate(asking(["gpu-7"]))
+            await stub.allocate(make_request(["gpu-7"]))
     assert (refused.value.status, refused.value.message) == (status, kit.granting.error.text)
     assert kit.unexpected == []
 
@@ -246,7 +246,7 @@ async def test_hardware_cannot_write_the_text_of_an_error(kit):
     kit.granting.error = GrantRefusedError(RefusalCause.UNHEALTHY, "a\nb\x1b[2J\u202e" + "x" * 300)
     async with kit.serve() as endpoint, client(endpoint.path) as stub:
         with pytest.raises(GRPCError) as refused:
-            await stub.allocate(asking(["a"]))
+            await stub.allocate(make_request(["a"]))
     assert refused.value.message.startswith("a\\nb\\x1b[2J\\u202exxx")
     assert refused.value.message.isprintable()
     assert len(refused.value.message) <= 200
@@ -256,7 +256,7 @@ async def test_a_defect_is_told_in_one_line_and_reported(kit, caplog):  # 60
     kit.granting.error = ZeroDivisionError("division\nby zero")
     async with kit.serve() as endpoint, client(endpoint.path) as stub:
         with pytest.raises(GRPCError) as failed:
-            await stub.allocate(asking(["a"]))
+            await stub.allocate(make_request(["a"]))
         assert failed.value.status is Status.INTERNAL
         assert failed.value.message == "internal error: ZeroDivisionError: division\\nby zero"
         assert kit.unexpected == [kit.granting.error]
@@ -272,8 +272,8 @@ async def test_a_stuck_allocate_holds_up_nothing_else(kit):  # 52
     kit.granting.gate = asyncio.Event()
     kit.registry.publish(snapshot("a"))
     async with kit.serve() as endpoint, client(endpoint.path) as stub:
-        stuck = asyncio.ensure_future(stub.allocate(asking(["a"])))
-        await settled(lambda: kit.granting.asked)
+        stuck = asyncio.ensure_future(stub.allocate(make_request(["a"])))
+        await wait_until(lambda: kit.granting.asked)
         assert ids(await anext(stub.list_and_watch())) == [("a", "Healthy")]
         assert await stub.get_device_plugin_options() == DevicePluginOptions()
         kit.granting.gate.set()

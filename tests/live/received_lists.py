@@ -9,7 +9,7 @@ from device_agent_lab.simulated.kubelet import Kubelet
 HEALTHY, UNHEALTHY = "Healthy", "Unhealthy"
 
 
-def said(told: ReceivedList | None) -> dict[str, str]:
+def map_health(told: ReceivedList | None) -> dict[str, str]:
     """A list as {id: health}."""
     return {} if told is None else {device.id: device.health for device in told.devices}
 
@@ -17,12 +17,12 @@ def said(told: ReceivedList | None) -> dict[str, str]:
 def last(kubelet: Kubelet, resource: str) -> dict[str, str]:
     """The last list of a resource."""
     lists = kubelet.lists.select(resource)
-    return said(lists[-1] if lists else None)
+    return map_health(lists[-1] if lists else None)
 
 
 def story(kubelet: Kubelet, resource: str) -> list[dict[str, str]]:
     """All lists of a resource."""
-    return [said(told) for told in kubelet.lists.select(resource)]
+    return [map_health(told) for told in kubelet.lists.select(resource)]
 
 
 def moments(kubelet: Kubelet) -> Iterator[dict[str, dict[str, str]]]:
@@ -32,7 +32,7 @@ def moments(kubelet: Kubelet) -> Iterator[dict[str, dict[str, str]]]:
         if event.kind == "bound":
             now = {}
         elif event.kind == "list":
-            now[event.resource] = said(kubelet.lists[event.detail["list"]])
+            now[event.resource] = map_health(kubelet.lists[event.detail["list"]])
             yield dict(now)
 
 

@@ -18,7 +18,7 @@ from agent.registration import socket_registration
 from agent.tracker import list_publisher
 from device_agent_lab.simulated.errors import KubeletStopped, PodRefused
 from device_agent_lab.simulated.kubelet import Kubelet
-from tests.live.received_lists import HEALTHY, kernel_event, last, said
+from tests.live.received_lists import HEALTHY, kernel_event, last, map_health
 
 FOO, BAR, NET, VFIO = (f"chaos.example/{name}" for name in ("foo", "bar", "net", "vfio"))
 NODES = [f"foo{number}" for number in range(5)]
@@ -276,7 +276,7 @@ class Chaos:
                     return f"{name}: {len(clients)} streams"
                 if clients[0].last is None:
                     return f"{name}: no list yet"
-                told = said(clients[0].last)
+                told = map_health(clients[0].last)
                 healthy = {each for each, health in told.items() if health == HEALTHY}
                 if healthy != expected.get(name, set()):
                     return f"{name}: Healthy are {sorted(healthy)}, not {sorted(expected.get(name, set()))}"

@@ -94,7 +94,7 @@ class Bench:
             tree.at(path).rename(tree.top / f"gone{next(_GONE)}")
 
 
-def told(agent, *bases):
+def send_events(agent, *bases):
     """The kernel tells of these."""
     for base in bases:
         agent.tracker.request_look(kernel_event(base, "usb"))
@@ -108,12 +108,12 @@ async def test_a_kit_is_plugged_part_by_part(rig):
     bench = Bench(rig)
     async with rig.kubelet, rig.agent() as agent:
         await rig.streaming(KIT)
-        told(agent, bench.dongle())
+        send_events(agent, bench.dongle())
         await agent.tracker.wait_for_look()
         assert last(rig.kubelet, KIT) == {}
         assert [one.reason for one in agent.tracker.device_lists.unlisted] == ["there is no programmer"]
         programmer = bench.programmer()
-        told(agent, programmer)
+        send_events(agent, programmer)
         await rig.until(lambda: last(rig.kubelet, KIT) == {"kit-1-1": HEALTHY})
         given = await rig.kubelet.allocate("p", "c", {KIT: 1})
         assert given.devices == {
@@ -122,11 +122,11 @@ async def test_a_kit_is_plugged_part_by_part(rig):
         }
         assert given.envs == {"KIT": "D1+1-1.2"}
         bench.unplug(programmer)
-        told(agent, programmer)
+        send_events(agent, programmer)
         await rig.until(lambda: last(rig.kubelet, KIT) == {"kit-1-1": UNHEALTHY})
         assert reason(agent, KIT) == "lost programmer (1-1.2)"
         bench.programmer()
-        told(agent, programmer)
+        send_events(agent, programmer)
         await rig.until(lambda: last(rig.kubelet, KIT) == {"kit-1-1": HEALTHY})
     assert story(rig.kubelet, KIT) == [
         {}, {"kit-1-1": HEALTHY}, {"kit-1-1": UNHEALTHY}, {"kit-1-1": HEALTHY}
@@ -143,11 +143,11 @@ async def test_two_kits_behind_two_hubs_and_a_third_dongle(rig):
     async with rig.kubelet, rig.agent() as agent:
         await rig.until(lambda: last(rig.kubelet, KIT) == {"kit-1-1": HEALTHY, "kit-1-2": HEALTHY})
         more = bench.dongle(port=3, hub=second)
-        told(agent, more)
+        send_events(agent, more)
         await rig.until(lambda: last(rig.kubelet, KIT) == {"kit-1-1": HEALTHY, "kit-1-2": UNHEALTHY})
         assert reason(agent, KIT, 1) == "1-2.1 and 1-2.3 are both dongle"
         bench.unplug(more)
-        told(agent, more)
+        send_events(agent, more)
         await rig.until(lambda: last(rig.kubelet, KIT) == {"kit-1-1": HEALTHY, "kit-1-2": HEALTHY})
 
 
@@ -162,7 +162,7 @@ async def test_what_a_kit_has_lost_is_known_after_a_restart_of_the_agent(rig):
             await rig.until(lambda: last(rig.kubelet, KIT) == {"kit-1-1": UNHEALTHY})
             await rig.until(lambda: reason(agent, KIT) == "lost dongle (1-1.1)")
             bench.dongle()
-            told(agent, dongle)
+            send_events(agent, dongle)
             await rig.until(lambda: last(rig.kubelet, KIT) == {"kit-1-1": HEALTHY})
 
 

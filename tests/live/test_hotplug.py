@@ -295,7 +295,7 @@ def answers(rig):
 
 
 @pytest.fixture(autouse=True)
-def counted(request, monkeypatch):
+def count_answers(request, monkeypatch):
     """Counts in `rig.asked` the answers that the agent had from PodResources, and wakes who waits."""
     if "rig" not in request.fixturenames:
         return

@@ -35,34 +35,34 @@ def move(tree: Tree, path: str, to: str, number: str) -> None:
         tree.file(f"/{directory}/uevent", f"MAJOR={major}\nMINOR={minor}\nDEVNAME={to.removeprefix('/dev/')}\n")
 
 
-def made_anew(tree, path, number):
+def recreate_node(tree, path, number):
     tree.at(path).rename(tree.at(f"/gone{len(os.listdir(tree.top))}"))
     tree.node(path, f"c {number}")
 
 
-def unlinked(tree):
+def remove_link(tree):
     tree.at(A).unlink()
 
 
-def unlinked_and_made_anew(tree):
-    unlinked(tree)
-    made_anew(tree, "/dev/ttyUSB0", "188:0")
+def remove_link_and_recreate(tree):
+    remove_link(tree)
+    recreate_node(tree, "/dev/ttyUSB0", "188:0")
 
 
-def linked(tree):
+def restore_link(tree):
     tree.link(A, "/dev/ttyUSB0")
 
 
-def linked_and_made_anew(tree):
-    made_anew(tree, "/dev/ttyUSB0", "188:0")
-    linked(tree)
+def restore_link_and_recreate(tree):
+    recreate_node(tree, "/dev/ttyUSB0", "188:0")
+    restore_link(tree)
 
 
-def moved(tree):
+def move_link(tree):
     tree.link(A, "/dev/ttyUSB1")
 
 
-def exchanged(tree):
+def exchange_link(tree):
     tree.link(A, "/dev/ttyUSB1")
     tree.link(B, "/dev/ttyUSB0")
 
@@ -82,7 +82,7 @@ def second_node(tree):
 
 def second_node_and_unlinked(tree):
     second_node(tree)
-    unlinked(tree)
+    remove_link(tree)
 
 
 def directory_renamed(tree):
@@ -102,17 +102,17 @@ BY_CLASS = [
 
 # What it is called before, the entries, and what happens.
 CASES = [
-    pytest.param((A,), ONE, unlinked, id="the link vanishes"),
-    pytest.param((A,), ONE, unlinked_and_made_anew, id="the link vanishes and the node is made anew"),
-    pytest.param((), ONE, linked, id="the link is late"),
-    pytest.param((), ONE, linked_and_made_anew, id="the link is late and the node is made anew"),
-    pytest.param((A,), ONE, moved, id="the link moves"),
-    pytest.param((A, B), ONE, exchanged, id="two links change places"),
-    pytest.param((A, B), [entry(FOO, nodes=BY_ID)], exchanged, id="two links of an entry for links change places"),
-    pytest.param((A,), [entry(FOO, nodes=BY_ID)], moved, id="the link of an entry for links moves"),
-    pytest.param((A,), TWO, unlinked, id="two entries: the link vanishes"),
-    pytest.param((), TWO, linked, id="two entries: the link is late"),
-    pytest.param((A,), TWO, moved, id="two entries: the link moves"),
+    pytest.param((A,), ONE, remove_link, id="the link vanishes"),
+    pytest.param((A,), ONE, remove_link_and_recreate, id="the link vanishes and the node is made anew"),
+    pytest.param((), ONE, restore_link, id="the link is late"),
+    pytest.param((), ONE, restore_link_and_recreate, id="the link is late and the node is made anew"),
+    pytest.param((A,), ONE, move_link, id="the link moves"),
+    pytest.param((A, B), ONE, exchange_link, id="two links change places"),
+    pytest.param((A, B), [entry(FOO, nodes=BY_ID)], exchange_link, id="two links of an entry for links change places"),
+    pytest.param((A,), [entry(FOO, nodes=BY_ID)], move_link, id="the link of an entry for links moves"),
+    pytest.param((A,), TWO, remove_link, id="two entries: the link vanishes"),
+    pytest.param((), TWO, restore_link, id="two entries: the link is late"),
+    pytest.param((A,), TWO, move_link, id="two entries: the link moves"),
     pytest.param((A,), TWO, second_node_and_unlinked, id="two entries: a second node, and the link vanishes"),
     pytest.param((A,), TWO_TURNED, node_renamed_with_its_link, id="two entries: the node is renamed"),
     pytest.param((A,), ONE, node_renamed_with_its_link, id="the node is renamed, its link with it"),
@@ -120,8 +120,8 @@ CASES = [
     pytest.param((), ONE, second_node, id="a second node of the same number"),
     pytest.param((A,), ONE, second_node_and_unlinked, id="a second node, and the link vanishes"),
     pytest.param((), [entry(FOO, nodes="/dev/acme*/card")], directory_renamed, id="the directory is renamed"),
-    pytest.param((A,), [*ONE, *BY_CLASS], unlinked, id="a class of the kernel shows it too: the link vanishes"),
-    pytest.param((), [*BY_CLASS, *ONE], linked, id="a class of the kernel shows it first: the link is late"),
+    pytest.param((A,), [*ONE, *BY_CLASS], remove_link, id="a class of the kernel shows it too: the link vanishes"),
+    pytest.param((), [*BY_CLASS, *ONE], restore_link, id="a class of the kernel shows it first: the link is late"),
 ]
 
 
@@ -156,7 +156,7 @@ async def test_no_second_pod_gets_what_a_pod_has(rig, soon, links, entries, happ
         else:
             happens(tree)
         await rig.until(lambda: not agent.devices_in_use._unconfirmed_count)
-        await looked(rig, agent, names)
+        await wait_for_lists(rig, agent, names)
         for name in names:
             with pytest.raises(PodRefused):
                 await rig.kubelet.allocate("q", "c", {name: 1})
@@ -168,7 +168,7 @@ async def test_no_second_pod_gets_what_a_pod_has(rig, soon, links, entries, happ
         assert len(set(numbers)) == len(numbers)
 
 
-async def looked(rig, agent, names):
+async def wait_for_lists(rig, agent, names):
     """Everything was looked at, and the kubelet has the lists that follow from it."""
     agent.tracker.request_look(ALL_DIRTY)
     await agent.tracker.wait_for_look()

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("whole_machine")
 LOOP_CTL_ADD, LOOP_CTL_REMOVE = 0x4C80, 0x4C81  # include/uapi/linux/loop.h
 
 
-def named(name, subsystem):
+def make_entry(name, subsystem):
     return (
         f'[[resource]]\nname = "{FOO}"\nsource = {{ subsystem = "{subsystem}" }}\nmatch = {{ name = "{name}" }}\n'
         'id = "{name}"\n[resource.give.env]\nNAME = { value = "{name}", join = "," }\n'
@@ -98,7 +98,7 @@ async def test_nodes_below_dev_come_go_return_and_are_replaced(rig, both_loops, 
 
 @needs_events
 async def test_a_network_interface_comes_goes_and_returns(rig, both_loops):
-    rig.serve(named("datest0", "net"))
+    rig.serve(make_entry("datest0", "net"))
     async with rig.kubelet, rig.agent(root=REAL):
         await rig.streaming(FOO)
         for _ in range(2):
@@ -146,7 +146,7 @@ def loop_device():
 @pytest.mark.parametrize("source", ["block", "node"])
 async def test_a_loop_device_comes_and_goes(rig, source, loop_device):
     name = loop_device.name
-    rig.serve(named(name, "block") if source == "block" else entry(FOO, nodes=f"/dev/{name}"))
+    rig.serve(make_entry(name, "block") if source == "block" else entry(FOO, nodes=f"/dev/{name}"))
     async with rig.kubelet, rig.agent(root=REAL):
         await rig.streaming(FOO)
         for _ in range(2):
@@ -174,7 +174,7 @@ async def test_a_program_opens_a_node(rig):
 
 @needs_events
 async def test_events_that_change_nothing_send_nothing(rig):
-    rig.serve(named("null", "mem"))
+    rig.serve(make_entry("null", "mem"))
     async with rig.kubelet, rig.agent(root=REAL) as agent:
         await rig.streaming(FOO)
         heard = agent.counters.events["uevents"]
@@ -187,7 +187,7 @@ async def test_events_that_change_nothing_send_nothing(rig):
 @needs_events
 async def test_lost_events_end_in_the_truth(rig, both_loops, monkeypatch, caplog):
     overrun(monkeypatch)
-    rig.serve(named("datest2", "net"))
+    rig.serve(make_entry("datest2", "net"))
     async with rig.kubelet, rig.agent(root=REAL):
         await rig.streaming(FOO)
         for _ in range(2):  # it hears on after the first time
@@ -216,7 +216,7 @@ async def test_udev_comes_and_goes(rig, monkeypatch):
             yield group
 
     monkeypatch.setattr("agent.kernel_events.watch_uevents", fake_uevents)
-    rig.serve(named("datest3", "net"))
+    rig.serve(make_entry("datest3", "net"))
     async with rig.kubelet, rig.agent(root=REAL):
         await rig.streaming(FOO)
         assert heard == ["kernel"]
@@ -238,7 +238,7 @@ async def test_without_kernel_events_the_sweep_does_it(rig, monkeypatch, caplog)
 
     monkeypatch.setattr("agent.kernel_events.watch_uevents", fake_uevents)
     rig.settings(look='settle = "5ms"\nevery = "30ms"')
-    rig.serve(named("datest4", "net"))
+    rig.serve(make_entry("datest4", "net"))
     with caplog.at_level(logging.WARNING):
         async with rig.kubelet, rig.agent(root=REAL):
             await rig.streaming(FOO)

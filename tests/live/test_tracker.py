@@ -30,7 +30,7 @@ ADDRESSES = ("0000:3b:00.0", "0000:5e:00.0")
 
 
 @asynccontextmanager
-async def tracking(tree, specs=(NICS,), every=3600.0):
+async def run_tracker(tree, specs=(NICS,), every=3600.0):
     published = asyncio.Event()
     tracker = Tracker(
         HostView(tree.root),
@@ -64,7 +64,7 @@ async def tracking(tree, specs=(NICS,), every=3600.0):
 async def test_a_source_that_sends_no_events_is_looked_at_when_its_time_has_come(tree):
     tree.file("/proc/driver/acme/0/state", "1")
     cards = spec("example.com/nic", source=Source("dir", ("/proc/driver/acme/*",)), id=(parse("{name}"),), interval=0.1)
-    async with tracking(tree, [cards]) as tracker:
+    async with run_tracker(tree, [cards]) as tracker:
         await tracker.wait_for_look()
         assert tracker.ids() == ["0"]
         tree.file("/proc/driver/acme/1/state", "1")  # and no event says so
@@ -73,7 +73,7 @@ async def test_a_source_that_sends_no_events_is_looked_at_when_its_time_has_come
 
 async def test_the_sweep_comes_however_many_events_there_are(tree):
     tree.pci(ADDRESSES[0])
-    async with tracking(tree, every=0.2) as tracker:
+    async with run_tracker(tree, every=0.2) as tracker:
         await tracker.wait_for_look()
         tree.pci(ADDRESSES[1])  # and no event says so
         noise = asyncio.create_task(_noise(tracker))
@@ -89,7 +89,7 @@ async def _noise(tracker):
 
 async def test_what_concerns_nothing_is_no_reason_to_assemble(tree):
     tree.pci(ADDRESSES[0])
-    async with tracking(tree) as tracker:
+    async with run_tracker(tree) as tracker:
         await tracker.wait_for_look()
         seen, assembly = tracker.inventory, tracker.device_lists
         tracker.request_look(DirtySet(frozenset({"/sys/devices/virtual/net/veth0"}), frozenset({"net"})))
@@ -101,7 +101,7 @@ async def test_what_concerns_nothing_is_no_reason_to_assemble(tree):
 
 async def test_entries_and_what_they_see_change_together(tree):
     tree.pci(ADDRESSES[0])
-    async with tracking(tree) as tracker:
+    async with run_tracker(tree) as tracker:
         await tracker.wait_for_look()
         seen = tracker.inventory
         tracker.configure((DISKS,))
@@ -115,7 +115,7 @@ async def test_a_file_that_never_answers_costs_its_own_device(tree, monkeypatch,
     for address in ADDRESSES:
         tree.pci(address)
     monkeypatch.setattr(module, "SILENT_SECONDS", 0.5)
-    async with tracking(tree) as tracker:
+    async with run_tracker(tree) as tracker:
         with silent(monkeypatch, f"{ADDRESSES[0]}/vendor"):
             await tracker.wait_for_look()
             assert tracker.ids() == [ADDRESSES[1]]

@@ -116,7 +116,7 @@ class Hierarchies:
     def remove(self) -> None:
         deadline = time.monotonic() + GROUPS_SECONDS
         for where, _, _ in self.mounts:
-            while not gone(Path(where, self.name)) and time.monotonic() < deadline:
+            while not remove_group(Path(where, self.name)) and time.monotonic() < deadline:
                 time.sleep(0.02)
             if self.turned_on:
                 Path(where, "cgroup.subtree_control").write_text(" ".join(f"-{c}" for c in self.turned_on))
@@ -126,10 +126,10 @@ class Hierarchies:
         """Remove what keepers left that were killed."""
         for group in Path(where).glob(f"{GROUP}*"):
             if not os.path.exists(f"/proc/{group.name.removeprefix(GROUP)}"):
-                gone(group)
+                remove_group(group)
 
 
-def gone(group: Path) -> bool:
+def remove_group(group: Path) -> bool:
     """Whether a cgroup and those in it could be removed; it is busy while it has processes."""
     for directory, _, _ in os.walk(group, topdown=False):
         with suppress(OSError):

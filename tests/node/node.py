@@ -19,7 +19,7 @@ from agent.kubelet.grpc_channel import dial
 from agent.kubelet.messages.v1 import AllocatableResourcesRequest, PodResourcesListerStub
 from agent.kubelet.pod_resources import Holder, list_holders
 from tests.node import image
-from tests.node.keeper import gone
+from tests.node.keeper import remove_group
 from tests.node.machine import PATH, Machine, Process, until
 
 CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
@@ -231,7 +231,7 @@ class Node:
             self.machine.must("umount", "--lazy", path)
         shutil.rmtree(self.machine.path("/run/containerd"))
         for group in self.machine.path("/sys/fs/cgroup").glob("**/kubepods"):
-            until(lambda group=group: gone(group), 10, f"{group} is removed")
+            until(lambda group=group: remove_group(group), 10, f"{group} is removed")
 
     def begin(self) -> None:
         """For the first time, with the image that pods are made of."""

@@ -27,7 +27,7 @@ def serving(node):
 DEVICES = ("lab_dev0", "lab_dev1", "lab_dev2")
 
 
-def served(node, name, new, old):
+def check_new_pod(node, name, new, old):
     """A new pod gets another device than the old one has."""
     node.offers(name, *DEVICES)
     node.apply(new, **{name: 1})
@@ -45,7 +45,7 @@ def test_restarted(node, serving, number):
     node.offers(name)
     assert node.life(old) == before
     node.start_agent()
-    served(node, name, new, old)
+    check_new_pod(node, name, new, old)
     assert node.life(old) == before
     assert node.nodes(old) == has
 
@@ -60,7 +60,7 @@ def test_a_container_restarts_while_the_agent_is_down(node, serving):
     node.runs_again(old, before)
     assert (node.inside(old, "echo $IDS"), node.nodes(old)) == had
     node.start_agent()
-    served(node, "down", new, old)
+    check_new_pod(node, "down", new, old)
 
 
 def test_reloaded_with_a_changed_entry(node, serving):
@@ -88,7 +88,7 @@ def test_a_broken_reload_changes_nothing(node, serving):
     node.serve("[[resource]]\nname = 1\n")
     node.reload_agent()
     assert "refused" in node.agent.said
-    served(node, "broken", new, old)
+    check_new_pod(node, "broken", new, old)
     assert node.life(old) == before
 
 
@@ -104,7 +104,7 @@ def test_an_entry_is_taken_out_under_its_pod(node, serving):
     assert node.life(old) == before
     node.serve(entry("taken", "/dev/lab/dev*", to="/dev/it{n}"))
     node.reload_agent()
-    served(node, "taken", "taken-again", old)
+    check_new_pod(node, "taken", "taken-again", old)
     assert node.life(old) == before
 
 
@@ -114,12 +114,12 @@ def test_upgraded(node, serving):
     before, has = node.life(old), node.nodes(old)
     assert node.version() == "0"
     node.uninstall()
-    served(node, "upgraded", "upgraded-without-files", old)
+    check_new_pod(node, "upgraded", "upgraded-without-files", old)
     node.reload_agent()
     node.remove("upgraded-without-files")
     node.install("1")
     assert node.version() == "1"
     node.restart_agent(signal.SIGTERM)
-    served(node, "upgraded", new, old)
+    check_new_pod(node, "upgraded", new, old)
     assert node.life(old) == before
     assert node.nodes(old) == has

@@ -71,8 +71,8 @@ def test_a_container_uses_its_device_and_no_other(node, loop):
     assert loop.content().startswith(b"written inside\n")
     others = (("b", 7, loop.number + 1), ("c", 10, 229), ("c", EXPERIMENTAL, 1), ("c", 1, 11), ("b", 8, 0))
     for kind, major, minor in others:
-        assert DENIED in node.inside("uses", opened(kind, major, minor)), (kind, major, minor)
-    assert DENIED in node.inside("uses-none", opened("b", 7, loop.number))
+        assert DENIED in node.inside("uses", make_open_command(kind, major, minor)), (kind, major, minor)
+    assert DENIED in node.inside("uses-none", make_open_command("b", 7, loop.number))
 
 
 @BOTH
@@ -127,6 +127,6 @@ def test_a_container_that_is_not_root_cannot_open_a_node_of_root(node):
     assert NO_DRIVER in node.inside("not-root", "head -c 1 /dev/lab/mine", user="1000:0")
 
 
-def opened(kind: str, major: int, minor: int) -> str:
+def make_open_command(kind: str, major: int, minor: int) -> str:
     """Make a node, which every container may, and try to read it, which the device cgroup decides."""
     return f"rm -f /tmp/n; mknod /tmp/n {kind} {major} {minor} && head -c 1 /tmp/n"

@@ -23,7 +23,7 @@ def serving(node):
     return serve
 
 
-def served(node, name, new, old):
+def check_new_pod(node, name, new, old):
     node.offers(name, "lab_k0", "lab_k1")
     node.apply(new, **{name: 1})
     node.running(new)
@@ -35,7 +35,7 @@ def test_killed_and_restarted_with_the_agent_alive(node, serving):
     before = node.life(old)
     node.kubelet.end()
     node.start_kubelet()
-    served(node, "alive", new, old)
+    check_new_pod(node, "alive", new, old)
     assert node.life(old) == before
     assert "Traceback" not in node.agent.said
 
@@ -49,7 +49,7 @@ def test_killed_and_restarted_with_the_agent_down(node, serving):
     node.running(old)
     assert node.life(old) == before
     node.start_agent()
-    served(node, "both-down", new, old)
+    check_new_pod(node, "both-down", new, old)
     assert node.life(old) == before
 
 
@@ -59,7 +59,7 @@ def test_the_agent_begins_while_there_is_no_kubelet(node, serving):
     node.kubelet.end()
     node.restart_agent()
     node.start_kubelet()
-    served(node, "waiting", new, old)
+    check_new_pod(node, "waiting", new, old)
     assert node.life(old) == before
 
 
@@ -70,7 +70,7 @@ def test_restarted_ten_times(node, serving):
         node.kubelet.end()
         node.start_kubelet()
         node.offers("often", "lab_k0", "lab_k1")
-    served(node, "often", new, old)
+    check_new_pod(node, "often", new, old)
     assert node.life(old) == before
 
 

@@ -34,7 +34,7 @@ def tops():
     return [path for mount in Hierarchies().mounts for path in Path(mount[0]).iterdir() if path.is_dir()]
 
 
-def processes_of(group):
+def list_processes(group):
     """Those whose cgroup is, or was, in a machine's."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cgroup"):
@@ -57,7 +57,7 @@ def machine():
     made.close()
     assert not made.path("/").exists()
     group = f"{GROUP}{made.keeper.pid}"
-    assert processes_of(group) == []
+    assert list_processes(group) == []
     assert [path for path in tops() if path.name == group] == []
     assert host() == before
 
@@ -72,16 +72,16 @@ def test_nothing_of_a_node_with_pods_stays(machine, kubelet_program):
     node.offers("lab", "lab")
     node.apply("left-running", lab=1)
     node.running("left-running")
-    assert len(processes_of(f"{GROUP}{machine.keeper.pid}")) > 5
+    assert len(list_processes(f"{GROUP}{machine.keeper.pid}")) > 5
 
 
 def test_nothing_stays_of_a_machine_whose_test_was_killed(machine):
     machine.start("sleeps", "sleep", "1000")
     group = f"{GROUP}{machine.keeper.pid}"
-    assert processes_of(group)
+    assert list_processes(group)
     machine.keeper.stdin.close()  # as the kernel does for a process that is killed
     machine.keeper.wait(30)
-    assert processes_of(group) == []
+    assert list_processes(group) == []
     machine.keeper.stdin = None
 
 
@@ -90,7 +90,7 @@ def test_the_next_machine_clears_away_after_a_keeper_that_was_killed(machine):
     group = f"{GROUP}{other.keeper.pid}"
     other.keeper.send_signal(signal.SIGKILL)
     other.keeper.communicate()
-    until(lambda: processes_of(group) == [], 10, "its processes are gone")
+    until(lambda: list_processes(group) == [], 10, "its processes are gone")
     assert group in {path.name for path in tops()}
     Machine().close()
     assert group not in {path.name for path in tops()}

@@ -30,13 +30,13 @@ def node(registered_node):
     yield from fresh(registered_node)
 
 
-def timed(report, what, wait):
+def measure_time(report, what, wait):
     begun = time.monotonic()
     wait()
     report(f"{what}: {time.monotonic() - begun:.1f} s")
 
 
-def succeed(node, old, new):
+def wait_for_successor(node, old, new):
     node.remove(old)
     node.running(new)
 
@@ -46,13 +46,13 @@ def test_the_nodes_status_follows_its_devices(node, report):
     node.start_agent()
     node.says("followed", 0, 0)
     node.plug("lab/followed0", "c", 240, 120)
-    timed(report, "a first device appears → the node's capacity", lambda: node.says("followed", 1, 1))
+    measure_time(report, "a first device appears → the node's capacity", lambda: node.says("followed", 1, 1))
     node.plug("lab/followed1", "c", 240, 121)
-    timed(report, "a device appears → the node's capacity", lambda: node.says("followed", 2, 2))
+    measure_time(report, "a device appears → the node's capacity", lambda: node.says("followed", 2, 2))
     node.unplug("lab/followed0")
-    timed(report, "a device vanishes → the node's allocatable", lambda: node.says("followed", 2, 1))
+    measure_time(report, "a device vanishes → the node's allocatable", lambda: node.says("followed", 2, 1))
     node.plug("lab/followed0", "c", 240, 120)
-    timed(report, "it is back → the node's allocatable", lambda: node.says("followed", 2, 2))
+    measure_time(report, "it is back → the node's allocatable", lambda: node.says("followed", 2, 2))
 
 
 def test_a_pending_pod_runs_when_its_device_appears(node, report):
@@ -61,7 +61,9 @@ def test_a_pending_pod_runs_when_its_device_appears(node, report):
     node.apply("waits", awaited=1)
     node.pending("waits", "awaited")
     node.plug("lab/awaited0", "c", 240, 122)
-    timed(report, "a device appears → the pod that waited for it runs", lambda: node.running("waits", seconds=90))
+    measure_time(
+        report, "a device appears → the pod that waited for it runs", lambda: node.running("waits", seconds=90)
+    )
     assert node.nodes("waits") == {"/dev/lab/awaited0": "c 240:122"}
     assert node.inside("waits", "echo $IDS") == "lab_awaited0"
 
@@ -92,11 +94,13 @@ def test_a_pod_gets_the_device_of_one_that_is_over(node, report):
     node.start_agent()
     node.says("handed", 1, 1)
     node.apply("first", handed=1)
-    timed(report, "a pod is made → it runs", lambda: node.running("first"))
+    measure_time(report, "a pod is made → it runs", lambda: node.running("first"))
     node.apply("second", handed=1)
     node.pending("second", "handed")
-    timed(
-        report, "a pod is deleted → the one that waited for its device runs", lambda: succeed(node, "first", "second")
+    measure_time(
+        report,
+        "a pod is deleted → the one that waited for its device runs",
+        lambda: wait_for_successor(node, "first", "second"),
     )
     assert node.nodes("second") == {"/dev/lab/handed": "c 240:124"}
 

@@ -60,7 +60,7 @@ async def node(kind, programs, baseline):  # noqa: F811
 
 
 @pytest.fixture
-async def crashing(kind, programs, baseline):  # noqa: F811
+async def crashing_node(kind, programs, baseline):  # noqa: F811
     """A node whose kubelet is meant to crash."""
     with tempfile.TemporaryDirectory(prefix="r") as top:
         made = Node(top, kind, programs)
@@ -87,7 +87,7 @@ async def plugin():
 
 
 @pytest.fixture
-def released(monkeypatch, at_once):  # noqa: F811
+def fast_release(monkeypatch, at_once):  # noqa: F811
     """Two answers of PodResources that do not name an id are enough, however close."""
     monkeypatch.setattr(held_ids, "SURE_SECONDS", 0.0)
 

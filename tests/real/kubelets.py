@@ -46,7 +46,7 @@ View = dict[str, Seen]
 NOTHING = Seen()
 
 
-def named(letter: str, wants: Sequence[Wants]) -> list[dict[str, Any]]:
+def name_pods(letter: str, wants: Sequence[Wants]) -> list[dict[str, Any]]:
     return [{"name": f"{letter}{number}", "resources": dict(each)} for number, each in enumerate(wants)]
 
 
@@ -137,9 +137,9 @@ class Simulated(Kubelet, Looking):
 
     async def admit(self, pod: str, *wants: Wants, init: Sequence[Wants] = ()) -> Given:
         """A pod with these containers, or PodRefused."""
-        for container in named("i", init):
+        for container in name_pods("i", init):
             await self.allocate(pod, container["name"], container["resources"], init=True)
-        for container in named("c", wants):
+        for container in name_pods("c", wants):
             await self.allocate(pod, container["name"], container["resources"])
         holdings = self._process.admission.pod_devices
         return {
@@ -286,7 +286,7 @@ class Real(Looking):
     # ------------------------------------------------------------ pods
 
     async def admit(self, pod: str, *wants: Wants, init: Sequence[Wants] = ()) -> Given:
-        spec = self._pods[pod] = {"containers": named("c", wants), "init": named("i", init)}
+        spec = self._pods[pod] = {"containers": name_pods("c", wants), "init": name_pods("i", init)}
         answer = await self.manager.do("admit", pod=pod, **spec)
         if not answer["ok"]:
             del self._pods[pod]
@@ -318,7 +318,7 @@ class Real(Looking):
         return {i: h for resources in health.values() for ids in resources.values() for i, h in ids.items()}
 
     async def placing(self, resource: str, wanted: int) -> Hints:
-        hints = (await self._ask("hints", containers=named("c", [{resource: wanted}])))["hints"]["c0"].get(resource)
+        hints = (await self._ask("hints", containers=name_pods("c", [{resource: wanted}])))["hints"]["c0"].get(resource)
         return None if hints is None else sorted((tuple(h["nodes"] or ()), h["preferred"]) for h in hints)
 
     async def age(self, resource: str, seconds: float) -> None:

@@ -85,13 +85,13 @@ class Node(Rig):
             agent.tracker.request_look(DirtySet(frozenset({f"{TREE}/{address}"}), frozenset({"pci"})))
 
 
-def gone_or_there(tree: Tree, names: list[str]) -> tuple[set[str], set[str]]:
+def split_nodes(tree: Tree, names: list[str]) -> tuple[set[str], set[str]]:
     """Of these nodes: those that are there, and the others."""
     there = {name for name in names if tree.at(f"/dev/{name}").exists()}
     return there, set(names) - there
 
 
-def told(agent: Agent, resource: str = FOO) -> tuple[set[str], set[str]]:
+def split_ids(agent: Agent, resource: str = FOO) -> tuple[set[str], set[str]]:
     """What the agent's list says now: Healthy ids, and the others."""
     devices = agent.registry.get_list(resource).devices
     healthy = {device.id for device in devices if device.health.value == "Healthy"}

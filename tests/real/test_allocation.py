@@ -20,7 +20,7 @@ IDS = { value = "{id}", join = "," }
 
 
 @pytest.fixture
-async def served(node):
+async def served_node(node):
     node.plug(*(f"foo{number}" for number in range(6)), "bar0", "bar1")
     node.serve(entry(FOO, give="").replace("[resource.give]\n", GIVE), BAR)
     await node.kubelet.start()
@@ -31,9 +31,9 @@ async def served(node):
         yield node
 
 
-async def test_what_a_container_gets(served):  # 54, 61, 63, 66
-    given = (await served.kubelet.admit("p", {FOO: 2, BAR: 1}))["c0"]
-    options = await served.kubelet.begin("p")
+async def test_what_a_container_gets(served_node):  # 54, 61, 63, 66
+    given = (await served_node.kubelet.admit("p", {FOO: 2, BAR: 1}))["c0"]
+    options = await served_node.kubelet.begin("p")
     first, second = sorted(given[FOO])
     (bar,) = given[BAR]
     assert options.devices == {
@@ -71,73 +71,73 @@ async def test_mounts_annotations_and_cdi_devices_arrive(node):
         assert sorted(options.cdi_devices) == ["example.com/card=foo0", "example.com/card=foo1"]
 
 
-async def test_containers_of_a_pod_share_nothing(served):
-    given = await served.kubelet.admit("p", {FOO: 1}, {FOO: 2}, {BAR: 1}, {})
+async def test_containers_of_a_pod_share_nothing(served_node):
+    given = await served_node.kubelet.admit("p", {FOO: 1}, {FOO: 2}, {BAR: 1}, {})
     assert not given["c0"][FOO] & given["c1"][FOO]
     for number, container in enumerate(("c0", "c1", "c2")):
-        assert len((await served.kubelet.begin("p", container)).devices) == (1, 2, 1)[number]
-    assert (await served.kubelet.begin("p", "c3")).devices == {}
+        assert len((await served_node.kubelet.begin("p", container)).devices) == (1, 2, 1)[number]
+    assert (await served_node.kubelet.begin("p", "c3")).devices == {}
 
 
-async def test_55_init_and_app_containers_take_the_same_devices(served):
-    given = await served.kubelet.admit("p", {FOO: 6, BAR: 1}, init=[{FOO: 6}, {FOO: 2, BAR: 2}])
+async def test_55_init_and_app_containers_take_the_same_devices(served_node):
+    given = await served_node.kubelet.admit("p", {FOO: 6, BAR: 1}, init=[{FOO: 6}, {FOO: 2, BAR: 2}])
     assert given["i0"][FOO] == given["c0"][FOO]
     assert given["i1"][FOO] < given["c0"][FOO]
     assert given["c0"][BAR] < given["i1"][BAR]
-    both = [await served.kubelet.begin("p", container) for container in ("i0", "c0")]
+    both = [await served_node.kubelet.begin("p", container) for container in ("i0", "c0")]
     assert both[0].envs == both[1].envs
     assert both[0].devices.items() < both[1].devices.items()
-    asked = list(served.kubelet.events.select("allocate", FOO))
+    asked = list(served_node.kubelet.events.select("allocate", FOO))
     assert len(asked) == 3
 
 
-async def test_containers_start_again_without_us(served):  # 67
-    await served.kubelet.admit("p", {FOO: 2})
-    first = await served.kubelet.begin("p")
-    served.unplug("foo0", "foo1", "foo2", "foo3", "foo4", "foo5")
-    await served.allocatable(FOO, 0)
-    assert options_equal(await served.kubelet.begin("p"), first)
-    served.running.stop()
-    await served.running.task
-    assert options_equal(await served.kubelet.begin("p"), first)
-    assert served.kubelet.events.count("allocate") == 1
+async def test_containers_start_again_without_us(served_node):  # 67
+    await served_node.kubelet.admit("p", {FOO: 2})
+    first = await served_node.kubelet.begin("p")
+    served_node.unplug("foo0", "foo1", "foo2", "foo3", "foo4", "foo5")
+    await served_node.allocatable(FOO, 0)
+    assert options_equal(await served_node.kubelet.begin("p"), first)
+    served_node.running.stop()
+    await served_node.running.task
+    assert options_equal(await served_node.kubelet.begin("p"), first)
+    assert served_node.kubelet.events.count("allocate") == 1
 
 
-async def test_pods_one_after_the_other_get_all(served):
+async def test_pods_one_after_the_other_get_all(served_node):
     seen = set()
     for number in range(6):
-        seen |= (await served.kubelet.admit(f"p{number}", {FOO: 1}))["c0"][FOO]
+        seen |= (await served_node.kubelet.admit(f"p{number}", {FOO: 1}))["c0"][FOO]
     assert len(seen) == 6
     with pytest.raises(PodRefused, match="requested number of devices unavailable") as refused:
-        await served.kubelet.admit("one-too-many", {FOO: 1})
+        await served_node.kubelet.admit("one-too-many", {FOO: 1})
     assert refused.value.reason == "UnexpectedAdmissionError"
-    await served.kubelet.over("p3")
-    assert len((await served.kubelet.admit("next", {FOO: 1}))["c0"][FOO]) == 1
+    await served_node.kubelet.over("p3")
+    assert len((await served_node.kubelet.admit("next", {FOO: 1}))["c0"][FOO]) == 1
 
 
-async def test_58_60_reason_of_a_refusal_reaches_the_pod(served):
-    stop_watching(served.running)  # nobody sees them go, so the kubelet still believes in them
-    served.unplug("bar0", "bar1")
+async def test_58_60_reason_of_a_refusal_reaches_the_pod(served_node):
+    stop_watching(served_node.running)  # nobody sees them go, so the kubelet still believes in them
+    served_node.unplug("bar0", "bar1")
     with pytest.raises(PodRefused) as refused:
-        await served.kubelet.admit("p", {BAR: 1})
+        await served_node.kubelet.admit("p", {BAR: 1})
     assert refused.value.reason == "UnexpectedAdmissionError"
     assert "Allocate failed due to rpc error: code = FailedPrecondition desc = " in refused.value.message
     assert "/dev/bar" in refused.value.message
     assert "Traceback" not in refused.value.message
 
 
-async def test_57_59_refused_pod_leaves_nothing_booked(served):
+async def test_57_59_refused_pod_leaves_nothing_booked(served_node):
     """What is gone is told before the error is, and the kubelet has every device back."""
-    stop_watching(served.running)
-    served.unplug("bar0", "bar1")
+    stop_watching(served_node.running)
+    served_node.unplug("bar0", "bar1")
     with pytest.raises(PodRefused):
-        await served.kubelet.admit("p", {FOO: 1}, {FOO: 1, BAR: 2})
-    await served.kubelet.sees(BAR, (), {"bar0", "bar1"})
-    assert (await served.kubelet.view()).get(BAR, NOTHING).allocated == set()
-    served.replug("bar0", "bar1")
-    served.running.tracker.request_look()
-    await served.allocatable(BAR, 2)
-    given = await served.kubelet.admit("q", {FOO: 6, BAR: 2})
+        await served_node.kubelet.admit("p", {FOO: 1}, {FOO: 1, BAR: 2})
+    await served_node.kubelet.sees(BAR, (), {"bar0", "bar1"})
+    assert (await served_node.kubelet.view()).get(BAR, NOTHING).allocated == set()
+    served_node.replug("bar0", "bar1")
+    served_node.running.tracker.request_look()
+    await served_node.allocatable(BAR, 2)
+    given = await served_node.kubelet.admit("q", {FOO: 6, BAR: 2})
     assert len(given["c0"][FOO]) == 6
 
 
@@ -179,14 +179,14 @@ async def test_43_unplugged_during_allocate(node, monkeypatch, policy):  # fact 
         assert node.kubelet.crashed is None
 
 
-async def test_71_72_77_no_preference_no_pre_start(served):
+async def test_71_72_77_no_preference_no_pre_start(served_node):
     """Neither option is on, so neither is called, whatever the choice would be."""
-    await served.kubelet.admit("p", {FOO: 2}, init=[{FOO: 1}])
-    await served.kubelet.begin("p")
-    await served.kubelet.admit("q", {FOO: 4})
-    assert served.kubelet.events.count("preferred") == 0
-    assert served.kubelet.events.count("pre_start") == 0
-    assert served.kubelet.events.count("allocate") == 3
+    await served_node.kubelet.admit("p", {FOO: 2}, init=[{FOO: 1}])
+    await served_node.kubelet.begin("p")
+    await served_node.kubelet.admit("q", {FOO: 4})
+    assert served_node.kubelet.events.count("preferred") == 0
+    assert served_node.kubelet.events.count("pre_start") == 0
+    assert served_node.kubelet.events.count("allocate") == 3
 
 
 async def test_71_72_with_a_limit_the_kubelet_asks_what_to_take(node):
@@ -224,8 +224,8 @@ async def test_71_72_preferred_devices_are_what_a_container_gets(node):
         assert node.kubelet.events.count("preferred") >= 2
 
 
-async def test_unknown_resource_is_no_reason_to_refuse(served):  # fact 6
-    given = await served.kubelet.admit("p", {FOO: 1, "example.com/never-heard-of": 3})
+async def test_unknown_resource_is_no_reason_to_refuse(served_node):  # fact 6
+    given = await served_node.kubelet.admit("p", {FOO: 1, "example.com/never-heard-of": 3})
     assert given["c0"].keys() == {FOO}
 
 
@@ -244,13 +244,13 @@ async def test_names_of_two_resources_do_not_meet(node):  # 61
 
 
 @pytest.mark.parametrize("kind", HEALTH_IN_STATUS)
-async def test_85_status_of_a_pod_says_unhealthy(served):
-    held = (await served.kubelet.admit("p", {FOO: 2}))["c0"][FOO]
-    await served.kubelet.begin("p")
+async def test_85_status_of_a_pod_says_unhealthy(served_node):
+    held = (await served_node.kubelet.admit("p", {FOO: 2}))["c0"][FOO]
+    await served_node.kubelet.begin("p")
     gone, other = sorted(held)
-    served.unplug(gone)
-    await served.allocatable(FOO, 5)
-    assert await served.kubelet.status_of("p") == {gone: "Unhealthy", other: "Healthy"}
-    served.replug(gone)
-    await served.allocatable(FOO, 6)
-    assert await served.kubelet.status_of("p") == {gone: "Healthy", other: "Healthy"}
+    served_node.unplug(gone)
+    await served_node.allocatable(FOO, 5)
+    assert await served_node.kubelet.status_of("p") == {gone: "Unhealthy", other: "Healthy"}
+    served_node.replug(gone)
+    await served_node.allocatable(FOO, 6)
+    assert await served_node.kubelet.status_of("p") == {gone: "Healthy", other: "Healthy"}

@@ -391,8 +391,8 @@ async def test_health_of_a_pods_devices(kubelet, plugin):  # §4
 # ---------------------------------------------------------------- crashes
 
 
-async def test_43_id_that_leaves_during_allocate_crashes_the_kubelet(crashing, plugin):  # fact 8
-    kubelet = crashing.kubelet
+async def test_43_id_that_leaves_during_allocate_crashes_the_kubelet(crashing_node, plugin):  # fact 8
+    kubelet = crashing_node.kubelet
     await kubelet.start()
     one = await plugin(kubelet, devices("a", "b"))
     await kubelet.sees(FOO, {"a", "b"})
@@ -410,8 +410,8 @@ async def test_43_id_that_leaves_during_allocate_crashes_the_kubelet(crashing, p
 
 
 @pytest.mark.parametrize("policy", ["restricted", "single-numa-node", "best-effort"])
-async def test_42_held_id_that_left_crashes_the_kubelet_in_its_hints(crashing, plugin, policy):  # fact 9
-    kubelet = crashing.new_kubelet(policy=policy)
+async def test_42_held_id_that_left_crashes_the_kubelet_in_its_hints(crashing_node, plugin, policy):  # fact 9
+    kubelet = crashing_node.new_kubelet(policy=policy)
     await kubelet.start()
     one = await plugin(kubelet, [device("a", "Healthy", 0), device("b", "Healthy", 1)])
     await kubelet.sees(FOO, {"a", "b"})

@@ -8,7 +8,7 @@ from device_agent_lab.simulated.errors import PodRefused
 from tests.agent.rig import BAR, FOO
 from tests.agent.test_vfio import ALONE, DISK, FIRST, NIC, SECOND, SSD, install
 from tests.real.kubelets import NOTHING
-from tests.real.node import CARD, cards, gone_or_there, told
+from tests.real.node import CARD, cards, split_ids, split_nodes
 
 NODES = [f"foo{number}" for number in range(8)]
 
@@ -44,7 +44,7 @@ async def test_checkpoint_against_what_has_changed(eight, kill):
         eight.replug(other)
         eight.plug("foo8")
         await eight.kubelet.up()
-        there, away = gone_or_there(eight.tree, [*NODES, "foo8"])
+        there, away = split_nodes(eight.tree, [*NODES, "foo8"])
         await eight.kubelet.sees(FOO, there, away)
         refused = await eight.kubelet.pods_again()
         if kill and eight.real:  # the new process is handed its pods as after a reboot: what is broken is refused
@@ -55,7 +55,7 @@ async def test_checkpoint_against_what_has_changed(eight, kill):
             assert (await eight.kubelet.view())[FOO].allocated == taken
         given = await eight.kubelet.admit("new", {FOO: 2})
         assert given["c0"][FOO] <= there - {other}
-        assert told(agent) == (there, away)
+        assert split_ids(agent) == (there, away)
         eight.replug(*away)
         await eight.kubelet.sees(FOO, {*there, *away})
 
@@ -80,9 +80,9 @@ async def test_100_restarts_with_devices_flapping(eight):
             change()
             await eight.kubelet.up()
             change()
-            there, away = gone_or_there(eight.tree, NODES)
+            there, away = split_nodes(eight.tree, NODES)
             await eight.kubelet.sees(FOO, there, away)
-            assert told(agent) == (there, away)
+            assert split_ids(agent) == (there, away)
             assert eight.registers() == 1
             assert eight.kubelet.capacity(FOO) in (0, 8)  # never a part of the devices
         await eight.allocatable(FOO, len(there))
@@ -200,8 +200,8 @@ async def test_agent_restart_leaves_an_iommu_group_with_its_pod(node, away):
         if not away:
             await node.until(lambda: agent.devices_in_use.answered_at)
             await agent.tracker.wait_for_look()
-        assert told(agent, NIC) == ({ALONE}, {FIRST, SECOND})
-        assert told(agent, DISK) == ({SSD}, set())
+        assert split_ids(agent, NIC) == ({ALONE}, {FIRST, SECOND})
+        assert split_ids(agent, DISK) == ({SSD}, set())
 
 
 async def test_56_grace_is_over_and_a_container_starts_once_we_are_back(eight):
@@ -285,7 +285,7 @@ async def test_42_taken_out_by_configuration_and_held(four):
         assert await four.kubelet.pods_again() == {}
 
 
-async def test_96_98_pod_resources_says_what_is_held(node, released):
+async def test_96_98_pod_resources_says_what_is_held(node, fast_release):
     """An absent device stays listed while the real PodResources names it, also after a kubelet restart."""
     node.plug("foo0", "foo1", "bar0")
     node.serve(FOO, BAR)

@@ -35,7 +35,7 @@ def on(made, ids, at):
     return sorted(at[made.index(device)] for device in ids)
 
 
-async def refused(node, pod, *wants):
+async def check_refusal(node, pod, *wants):
     with pytest.raises(PodRefused, match="Resources cannot be allocated with Topology locality") as error:
         await node.kubelet.admit(pod, *wants)
     assert error.value.reason == "TopologyAffinityError"
@@ -72,7 +72,7 @@ async def test_single_numa_node_admits_what_fits_one_node(node, serving):
     made = await serving("single-numa-node", *at)
     three = (await node.kubelet.admit("three", {CARD: 3}))["c0"][CARD]
     assert on(made, three, at) == [1, 1, 1]
-    await refused(node, "more", {CARD: 3})
+    await check_refusal(node, "more", {CARD: 3})
     two = (await node.kubelet.admit("two", {CARD: 2}))["c0"][CARD]
     assert on(made, two, at) == [0, 0]
     assert not two & three
@@ -94,7 +94,7 @@ async def test_two_halves_are_refused(node, serving, policy):
         pods[device] = f"p{number}"
     for device in (made[0], made[2]):  # one is free on each node
         await node.kubelet.over(pods[device])
-    await refused(node, "two", {CARD: 2})
+    await check_refusal(node, "two", {CARD: 2})
     await node.kubelet.over(pods[made[1]])
     assert (await node.kubelet.admit("again", {CARD: 2}))["c0"][CARD] == {made[0], made[1]}
 
@@ -106,7 +106,7 @@ async def test_two_resources_on_one_node(node, serving, policy):
     given = (await node.kubelet.admit("p", {CARD: 1, OTHER: 1}))["c0"]
     assert on(made, given[CARD], at) == [1]
     await node.kubelet.over("p")
-    await refused(node, "q", {CARD: 2, OTHER: 1})
+    await check_refusal(node, "q", {CARD: 2, OTHER: 1})
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -115,7 +115,7 @@ async def test_unplugged_cards_are_not_counted_on(node, serving, policy):
     made = await serving(policy, *at)
     node.uncard(node.last_agent, made[0])
     await node.allocatable(CARD, 2)
-    await refused(node, "two", {CARD: 2})
+    await check_refusal(node, "two", {CARD: 2})
     for number in range(2):
         await node.kubelet.admit(f"p{number}", {CARD: 1})
 

@@ -29,7 +29,7 @@ KINDS = {
 }
 
 
-def probed(tree, number, **properties):
+def add_udev_entry(tree, number, **properties):
     """The entry of a block device in udev's database."""
     lines = "".join(f"E:{name}={value}\n" for name, value in properties.items())
     tree.file(f"/run/udev/data/b{number}", f"I:1234\n{lines}")
@@ -57,7 +57,7 @@ def data(tree, kind, *arguments):
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_udev_has_found_on_a_disk(tree, kind):
     sd(tree)
-    probed(tree, "8:0", **KINDS[kind])
+    add_udev_entry(tree, "8:0", **KINDS[kind])
     assert data(tree, "subsystem", "block") == {"sda": (kind,)}
 
 
@@ -77,23 +77,23 @@ def test_what_udev_has_found_on_a_disk(tree, kind):
 )
 def test_a_name_or_a_use_that_udev_does_not_say(tree, properties, kind):
     sd(tree)
-    probed(tree, "8:0", **properties)
+    add_udev_entry(tree, "8:0", **properties)
     assert data(tree, "subsystem", "block") == {"sda": (kind,)}
 
 
 def test_a_disk_holds_what_its_partitions_hold(tree):
     sd(tree, "sda", 0, 1, 9)
-    probed(tree, "8:0")
-    probed(tree, "8:1", ID_FS_TYPE="zfs_member")
-    probed(tree, "8:9")
+    add_udev_entry(tree, "8:0")
+    add_udev_entry(tree, "8:1", ID_FS_TYPE="zfs_member")
+    add_udev_entry(tree, "8:9")
     assert data(tree, "subsystem", "block")["sda"] == ("partitions", "zfs")
     assert data(tree, "subsystem", "block")["sda9"] == ()
 
 
 def test_a_disk_is_held_through_its_partition_too(tree):
     made = sd(tree, "sda", 0, 1)
-    probed(tree, "8:0")
-    probed(tree, "8:1")
+    add_udev_entry(tree, "8:0")
+    add_udev_entry(tree, "8:1")
     tree.file(f"{made}/sda1/holders/dm-0")
     assert data(tree, "subsystem", "block")["sda"] == ("held", "partitions")
 
@@ -101,25 +101,25 @@ def test_a_disk_is_held_through_its_partition_too(tree):
 def test_a_disk_without_an_entry_in_udevs_database_is_not_proven_blank(tree):
     sd(tree, "sda", 0, 1)
     assert data(tree, "subsystem", "block")["sda"] == ("partitions", "unprobed")
-    probed(tree, "8:0")
+    add_udev_entry(tree, "8:0")
     assert data(tree, "subsystem", "block")["sda"] == ("partitions", "unprobed")
-    probed(tree, "8:1")
+    add_udev_entry(tree, "8:1")
     assert data(tree, "subsystem", "block")["sda"] == ("partitions",)
 
 
 def test_a_disk_that_udev_is_still_to_probe_is_not_decided(tree):
     made = sd(tree)
     tree.file(udev.CONTROL)
-    probed(tree, "8:16")  # of another one: the database is there
+    add_udev_entry(tree, "8:16")  # of another one: the database is there
     assert data(tree, "subsystem", "block")["sda"].pending
     os.utime(tree.at(made))
-    probed(tree, "8:0")
+    add_udev_entry(tree, "8:0")
     assert data(tree, "subsystem", "block")["sda"] == ()
 
 
 def test_other_nodes_of_a_disk_and_what_is_above_it_hold_the_same(tree):
     sd(tree)
-    probed(tree, "8:0", ID_FS_TYPE="xfs")
+    add_udev_entry(tree, "8:0", ID_FS_TYPE="xfs")
     nic = tree.pci("0000:3b:00.0")
     assert data(tree, "subsystem", "scsi_generic") == {"sg0": ("filesystem",)}
     assert data(tree, "pci") == {"0000:00:17.0": ("filesystem",), nic.rpartition("/")[2]: ()}
@@ -128,7 +128,7 @@ def test_other_nodes_of_a_disk_and_what_is_above_it_hold_the_same(tree):
 def namespace(tree, above, number, minor, **properties):
     made = disk(tree, f"{above}/nvme0n{number}", (259, minor))
     tree.class_device(f"{above}/ng0n{number}", "nvme-generic", f"ng0n{number}", 241, minor)
-    probed(tree, f"259:{minor}", **properties)
+    add_udev_entry(tree, f"259:{minor}", **properties)
     return made
 
 
@@ -193,7 +193,7 @@ def test_an_entry_of_class_disk_allows_what_it_names_and_nothing_else(tree, tmp_
     for minor, kind in enumerate([*KINDS, "blank", "unprobed"]):
         sd(tree, f"sd{chr(97 + minor)}", 16 * minor)
         if kind != "unprobed":
-            probed(tree, f"8:{16 * minor}", **KINDS.get(kind, {}))
+            add_udev_entry(tree, f"8:{16 * minor}", **KINDS.get(kind, {}))
     options = f'options.data = ["{allowed}"]\n' if allowed else ""
     (tmp_path / "etc/resources.d").mkdir(parents=True)
     (tmp_path / "etc/resources.d/a.toml").write_text(

@@ -112,7 +112,7 @@ def rebind(tree, directory, driver):
     tree.link(f"{directory}/driver", f"/sys/bus/pci/drivers/{driver}")
 
 
-def replaced(tree):
+def replace_function(tree):
     shutil.move(tree.at(VF), tree.at("/old"))
     shutil.copytree(tree.at("/old"), tree.at(VF), symlinks=True)
 
@@ -139,13 +139,13 @@ CHANGES = {
     "a file of links": lambda tree: tree.file("/etc/cables", "0000:3b:02.0 0000:3b:02.1 6\n"),
     "one that comes": lambda tree: tree.pci("0000:3c:00.0", device="0x5000\n", kind="a\n", seat="24\n"),
     "one that goes": lambda tree: shutil.rmtree(tree.at(VF)),
-    "one made anew": replaced,
+    "one made anew": replace_function,
     "its entry in the list": lambda tree: tree.at("/sys/class/tty/ttyS0").unlink(),
 }
 FULL = {"a file of links"}  # which nothing says whom it concerns
 
 
-def told(look):
+def list_results(look):
     """All that a look says."""
     judged = {
         key: (
@@ -174,8 +174,8 @@ def test_what_changed_without_an_event_is_seen_and_nothing_else_is_judged_again(
     ] == []
     CHANGES[what](tree)
     now = swept(tree, specs, first)
-    assert told(now) == told(swept(tree, specs, Inventory()))
-    assert told(now) != told(first)
+    assert list_results(now) == list_results(swept(tree, specs, Inventory()))
+    assert list_results(now) != list_results(first)
     kept = [key for key, sighting in now.match_results.items() if sighting is first.match_results.get(key)]
     assert bool(kept) is (what not in FULL)
 
@@ -197,7 +197,7 @@ def test_nothing_is_missed_however_changes_events_and_sweeps_follow_each_other(t
             look, _ = run_look(HostView(tree.root), specs, look, DirtySet(frozenset({rng.choice(places)})))
         else:
             look = swept(tree, specs, look)
-            assert told(look) == told(swept(tree, specs, Inventory()))
+            assert list_results(look) == list_results(swept(tree, specs, Inventory()))
 
 
 def test_a_sweep_that_finds_nothing_judges_nothing_and_other_entries_have_everything_judged(tree, specs):
@@ -208,7 +208,7 @@ def test_a_sweep_that_finds_nothing_judges_nothing_and_other_entries_have_everyt
     assert all(found is first.get_resource_candidates()[name] for name, found in now.get_resource_candidates().items())
     others = swept(tree, specs[:2], now)
     assert not any(others.match_results.get(key) is sighting for key, sighting in first.match_results.items())
-    assert told(others) == told(swept(tree, specs[:2], Inventory()))
+    assert list_results(others) == list_results(swept(tree, specs[:2], Inventory()))
 
 
 def test_now_and_then_a_sweep_judges_everything_so_that_what_was_is_forgotten(tree, specs):
@@ -239,10 +239,10 @@ def test_what_has_the_name_of_another_is_not_taken_for_that(tree, tmp_path):
         HostView(tree.root), specs, first, DirtySet(frozenset({"/dev/ttyS0", again, TTY}), frozenset({"tty"}))
     )
     assert look.match_results[again].devices[0].name == "/dev/ttyS0"
-    assert told(look) == told(swept(tree, specs, Inventory()))
+    assert list_results(look) == list_results(swept(tree, specs, Inventory()))
     for _ in range(3):
         look = swept(tree, specs, look)
-        assert told(look) == told(swept(tree, specs, Inventory()))
+        assert list_results(look) == list_results(swept(tree, specs, Inventory()))
 
 
 async def test_nothing_is_taken_over_from_a_look_that_was_given_up(tree, specs, monkeypatch):
@@ -283,5 +283,5 @@ def test_what_is_asked_between_two_sweeps_is_remembered_up_to_an_amount(tree, sp
     assert look.read_history is None
     tree.file(f"{USER}/kind", "a\n")  # and no event says so
     now = swept(tree, specs, look)
-    assert told(now) == told(first)
+    assert list_results(now) == list_results(first)
     assert now.read_history is not None

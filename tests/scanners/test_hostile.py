@@ -58,7 +58,7 @@ def machine(tree):
     return tree
 
 
-def words_of(kind):
+def list_words(kind):
     """Every word of a source, and every word behind each of its relations."""
     table = source_kinds.KINDS[kind].TABLE
     for name in source_kinds.list_words(kind):
@@ -69,12 +69,12 @@ def words_of(kind):
     yield from ("./uevent", "./device/vendor", "./*", "./power/control")
 
 
-def everything(root, reader=None):
+def read_all_facts(root, reader=None):
     """All facts of all devices: by source and name of the device, by word."""
     listing = source_kinds.list_devices(root, SOURCES, None, ALL_DIRTY)
     reader = reader or HostReader(HostView(root))
     return {
-        (str(source), device.name): {word: reader.read_fact(device, word) for word in words_of(device.source)}
+        (str(source), device.name): {word: reader.read_fact(device, word) for word in list_words(device.source)}
         for source, devices in listing.devices.items()
         for device in devices
     }
@@ -84,7 +84,7 @@ def is_second(name):
     return bool(re.search(r"86:0|eth1|sf[.]?1|mlx5_1|card1|129|0001$|2-1|USB1|npu1|npu/1|issm9|umad9|uverbs1", name))
 
 
-def others(facts):
+def keep_second_device(facts):
     return {key: said for key, said in facts.items() if is_second(key[1])}
 
 
@@ -137,16 +137,16 @@ DAMAGES = {
 @pytest.mark.parametrize("damage", DAMAGES, ids=str)
 def test_damage_is_a_reason_of_that_device_and_of_no_other(machine, damage):
     reader = HostReader(HostView(machine.root))
-    before = everything(machine.root, reader)
+    before = read_all_facts(machine.root, reader)
     known = keys(machine.root)
-    assert len(others(before)) > 20
+    assert len(keep_second_device(before)) > 20
     for name in FILES:
         for path in below(machine, name):
             if os.path.islink(path) or os.path.isfile(path):
                 os.unlink(path)
                 DAMAGES[damage](path)
-    after = everything(machine.root)
-    assert others(after) == others(before)
+    after = read_all_facts(machine.root)
+    assert keep_second_device(after) == keep_second_device(before)
     sweep = HostReader(HostView(machine.root)).reread([reader.reads], changed_keys=())
     worse = {name for (source, name), said in before.items() if after.get((source, name), said) != said}
     touched = {name for (source, name), key in known.items() if key in sweep.keys}
@@ -167,7 +167,7 @@ def keys(root):
 )
 def test_what_the_kernel_refuses_is_a_reason_of_that_device_and_of_no_other(machine, monkeypatch, call, code):
     root = machine.root
-    before = others(everything(root))
+    before = keep_second_device(read_all_facts(root))
     real = getattr(os, call)
     opened = {}
 
@@ -187,7 +187,7 @@ def test_what_the_kernel_refuses_is_a_reason_of_that_device_and_of_no_other(mach
 
         monkeypatch.setattr(os, "open", opening)
     monkeypatch.setattr(os, call, refusing)
-    assert others(everything(root)) == before
+    assert keep_second_device(read_all_facts(root)) == before
 
 
 class Vanishing(Root):
@@ -208,8 +208,8 @@ class Vanishing(Root):
 
 @pytest.mark.parametrize("after", [1, 5, 34, 144, 610, 2584])
 def test_devices_that_go_while_they_are_looked_at(machine, after):
-    before = others(everything(machine.root))
-    assert others(everything(Vanishing(machine, after))) == before
+    before = keep_second_device(read_all_facts(machine.root))
+    assert keep_second_device(read_all_facts(Vanishing(machine, after))) == before
 
 
 NAMES = [
@@ -232,7 +232,7 @@ def test_names_of_any_bytes(tree):
         os.symlink(b"../../../../../class/npu", directory + b"/subsystem")
         with open(os.fsencode(tree.at("/dev")) + b"/" + name, "wb"):
             pass
-    facts = everything(tree.root)
+    facts = read_all_facts(tree.root)
     assert sum(key[0] == "subsystem npu" for key in facts) == len(NAMES)
     assert all(isinstance(said["node"], Absent) for key, said in facts.items() if key[0] == "subsystem npu")
     source = Source("subsystem", ("npu",))
@@ -259,7 +259,7 @@ def test_loops_of_directories_end(tree):
     (device,) = listing.devices[sources[0]]
     assert device.directory == f"{card}/npu/npu0"
     assert listing.devices[sources[1]] == ()
-    everything(tree.root)
+    read_all_facts(tree.root)
 
 
 def test_functions_of_wide_domains_behind_a_volume_management_device(tree):
@@ -267,7 +267,7 @@ def test_functions_of_wide_domains_behind_a_volume_management_device(tree):
     port = tree.pci("10000:80:02.0", below=f"{vmd}/pci10000:80", **{"class": "0x060400"})
     disk = tree.pci("10000:81:00.0", below=port, driver="nvme", numa_node="1\n")
     tree.class_device(f"{disk}/nvme/nvme0", "nvme", "nvme0", 240, 0)
-    facts = everything(tree.root)[("pci", "10000:81:00.0")]
+    facts = read_all_facts(tree.root)[("pci", "10000:81:00.0")]
     assert {word: facts[word] for word in ("address", "root", "slot", "number", "numa", "driver")} == {
         "address": "10000:81:00.0", "root": "10000:80:02.0", "slot": "10000:81:00", "number": (0x10000 << 16) + 0x8100,
         "numa": 1, "driver": "nvme",

@@ -12,7 +12,7 @@ from agent.scanners.host_reader import HostReader, HostView
 SOURCE = Source("infiniband")
 
 
-def seen(root):
+def list_devices(root):
     devices = source_kinds.list_devices(root, [SOURCE], None, ALL_DIRTY).devices[SOURCE]
     return HostReader(HostView(root)), {device.name: device for device in devices}
 
@@ -20,7 +20,7 @@ def seen(root):
 def test_the_nodes_of_an_adapter_with_two_ports(tree):
     tree.infiniband(tree.pci("0000:3b:00.0", driver="mlx5_core", numa_node="1"), "mlx5_0", number=0, ports=2)
     tree.infiniband(tree.pci("0000:86:00.0", driver="mlx5_core"), "mlx5_1", number=1)
-    reader, devices = seen(tree.root)
+    reader, devices = list_devices(tree.root)
     device = devices["mlx5_0"]
     assert (device.location, device.node) == ("infiniband:pci-0000:3b:00.0", "")
     words = ("uverbs", "umad", "issm", "driver", "numa", "firmware", "node_guid", "node_type", "rdma.name")
@@ -41,7 +41,7 @@ def test_nodes_that_are_not_there_are_absent_and_harm_nothing(tree):
     tree.device(f"{nic}/infiniband/efa_0", "infiniband", node_type="4: usnic")
     tree.infiniband(tree.pci("0000:86:00.0"), "mlx5_1", number=1)
     tree.at("/dev/infiniband/uverbs1").unlink()
-    reader, devices = seen(tree.root)
+    reader, devices = list_devices(tree.root)
     assert reader.read_fact(devices["efa_0"], "uverbs").reason == "it has no verbs node: is ib_uverbs loaded?"
     assert reader.read_fact(devices["efa_0"], "umad") == ()
     assert reader.read_fact(devices["efa_0"], "ports.state") == ()
@@ -52,7 +52,7 @@ def test_ports(tree):
     directory = tree.infiniband(tree.pci("0000:3b:00.0"), "mlx5_0", ports=2)
     for file, text in {"state": "1: DOWN\n", "phys_state": "2: Polling\n", "link_layer": "Ethernet\n"}.items():
         tree.file(f"{directory}/ports/2/{file}", text)
-    reader, devices = seen(tree.root)
+    reader, devices = list_devices(tree.root)
     said = {
         word: reader.read_fact(devices["mlx5_0"], f"ports.{word}")
         for word in ("number", "state", "phys_state", "link_layer", "rate", "pkey")
@@ -91,7 +91,7 @@ def test_the_interfaces_of_ethernet_ports_are_those_of_its_gids_and_not_all_entr
         name = {0: "eth0\n", 1: "eth0\n", 9: "bond0.7\n", 200: "far\n"}.get(index, "")
         tree.file(f"{directory}/ports/1/gid_attrs/ndevs/{index}", name)
     root = CountingRoot(str(tree.top))
-    reader, devices = seen(root)
+    reader, devices = list_devices(root)
     assert reader.read_fact(devices["mlx5_0"], "netdevs.name") == ("eth0", "bond0.7")
     assert reader.read_fact(devices["mlx5_0"], "netdevs.carrier") == (True,)
     entries = [path for path in root.reads if "/ndevs/" in path]
@@ -104,13 +104,13 @@ def test_the_interfaces_of_infiniband_ports_are_those_of_its_function(tree):
     tree.infiniband(nic, "mlx5_0")
     tree.netdev(nic, "ib0", type="32")
     tree.netdev(nic, "eth0", phys_port_name="pf0vf1")
-    reader, devices = seen(tree.root)
+    reader, devices = list_devices(tree.root)
     assert reader.read_fact(devices["mlx5_0"], "netdevs.link") == ("infiniband",)
 
 
 def test_software_devices_have_no_place_but_their_name(tree):
     tree.infiniband("", "rxe0", link="Ethernet")
-    reader, devices = seen(tree.root)
+    reader, devices = list_devices(tree.root)
     assert devices["rxe0"].location == "infiniband:rxe0"
     assert reader.read_fact(devices["rxe0"], "uverbs") == "/dev/infiniband/uverbs0"
     assert isinstance(reader.read_fact(devices["rxe0"], "pci.address"), Absent)
@@ -121,6 +121,6 @@ def test_the_mode_of_rdma_network_namespaces(tree, text, said):
     tree.infiniband("", "rxe0")
     if text:
         tree.file("/sys/module/ib_core/parameters/netns_mode", text)
-    reader, devices = seen(tree.root)
+    reader, devices = list_devices(tree.root)
     value = reader.read_fact(devices["rxe0"], "host.rdma_netns")
     assert (value.reason if isinstance(value, Absent) else value) == said

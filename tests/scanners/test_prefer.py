@@ -44,7 +44,7 @@ def tree(tmp_path):
 
 
 @pytest.fixture
-def looking(tmp_path, tree):
+def make_looking(tmp_path, tree):
     """Looks at the tree by an entry, again where something is touched, and says what is preferred of so many."""
 
     class Looking:
@@ -78,13 +78,13 @@ def gpu(tree, address, below, numa=0, **files):
     return tree.pci(address, below=below, vendor="0x1002\n", numa_node=f"{numa}\n", **files)
 
 
-def test_the_same_switch_then_root_port_complex_and_node(tree, looking):
+def test_the_same_switch_then_root_port_complex_and_node(tree, make_looking):
     gpu(tree, "0000:05:00.0", f"{SWITCH}/0000:02:00.0")
     gpu(tree, "0000:06:00.0", f"{SWITCH}/0000:02:01.0")
     gpu(tree, "0000:07:00.0", f"{COMPLEX}/0000:00:02.0")
     gpu(tree, "0000:81:00.0", "/sys/devices/pci0000:80/0000:80:01.0", numa=0)
     gpu(tree, "0000:c1:00.0", "/sys/devices/pci0000:c0/0000:c0:01.0", numa=1)
-    seen = looking(f'{GPU}prefer = [{{ near = "pcie" }}]')
+    seen = make_looking(f'{GPU}prefer = [{{ near = "pcie" }}]')
     assert seen.preferred(2) == "05:00.0 06:00.0"
     assert seen.preferred(3) == "05:00.0 06:00.0 07:00.0"
     assert seen.preferred(2, "0000:07:00.0") == "05:00.0 07:00.0"
@@ -99,7 +99,7 @@ def kfd_node(tree, number, location, **links):
     tree.link("/sys/class/kfd/kfd", "/sys/devices/virtual/kfd/kfd")
 
 
-def test_the_links_of_a_partner(tree, looking):
+def test_the_links_of_a_partner(tree, make_looking):
     """Four GPUs, of which 1 and 4, and 2 and 3, are linked fast; node 0 is the processor."""
     for number in range(1, 5):
         gpu(tree, f"0000:{number:02x}:00.0", f"{COMPLEX}/0000:00:{number:02x}.0")
@@ -108,7 +108,7 @@ def test_the_links_of_a_partner(tree, looking):
     for number in range(1, 5):
         ends = {f"n{end}": 11 if end == fast[number] else 2 for end in range(1, 5) if end != number}
         kfd_node(tree, number, number * 256, n0=2, **ends)
-    seen = looking(JOINED)
+    seen = make_looking(JOINED)
     assert seen.preferred(2) == "01:00.0 04:00.0"
     assert seen.preferred(2, "0000:03:00.0") == "02:00.0 03:00.0"
     assert seen.preferred(3) == "01:00.0 02:00.0 03:00.0"
@@ -117,12 +117,12 @@ def test_the_links_of_a_partner(tree, looking):
     assert seen.again(f"{KFD}/1/io_links/3", f"{KFD}/4/io_links/1").preferred(2) == "02:00.0 03:00.0"
 
 
-def test_a_device_without_links_or_partner_is_far_from_all(tree, looking):
+def test_a_device_without_links_or_partner_is_far_from_all(tree, make_looking):
     for number in (1, 2, 3):
         gpu(tree, f"0000:{number:02x}:00.0", f"{COMPLEX}/0000:00:{number:02x}.0")
     kfd_node(tree, 2, 512, n3=2)
     kfd_node(tree, 3, 768)
-    seen = looking(JOINED.replace("on = { location", "optional = true\non = { location"))
+    seen = make_looking(JOINED.replace("on = { location", "optional = true\non = { location"))
     assert seen.preferred(2) == "02:00.0 03:00.0"
     assert seen.preferred(2, "0000:01:00.0") == "01:00.0 02:00.0"
 
@@ -144,17 +144,17 @@ on = {{ end = "address" }}
         (NAMED, "0000:01:00.0 0000:03:00.0 NV4\n0000:01:00.0 0000:02:00.0 PIX"),
     ],
 )  # fmt: skip
-def test_a_file_of_scores(tree, looking, cost, lines):
+def test_a_file_of_scores(tree, make_looking, cost, lines):
     for number in (1, 2, 3):
         gpu(tree, f"0000:{number:02x}:00.0", f"{COMPLEX}/0000:00:{number:02x}.0")
     tree.file("/etc/device-agent/nvlink", lines)
-    assert looking(SCORES + cost).preferred(2) == "01:00.0 03:00.0"
+    assert make_looking(SCORES + cost).preferred(2) == "01:00.0 03:00.0"
 
 
 @pytest.mark.parametrize("lines", [None, "", b"\xff\xfe\x00 1 2\n0000:01:00.0 0000:03:00.0\n\n" * 100])
-def test_without_scores_the_order_of_ids_is_left(tree, looking, lines):
+def test_without_scores_the_order_of_ids_is_left(tree, make_looking, lines):
     for number in (1, 2, 3):
         gpu(tree, f"0000:{number:02x}:00.0", f"{COMPLEX}/0000:00:{number:02x}.0")
     if lines is not None:
         tree.file("/etc/device-agent/nvlink", lines)
-    assert looking(SCORES).preferred(2) == "01:00.0 02:00.0"
+    assert make_looking(SCORES).preferred(2) == "01:00.0 02:00.0"

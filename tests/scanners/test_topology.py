@@ -23,7 +23,7 @@ def tree(tmp_path):
 
 
 @pytest.fixture
-def told(tmp_path, tree):
+def look_at_topology(tmp_path, tree):
     """What is told of the resource that an entry makes: nodes by id, and the silence, if there is one."""
 
     def look(text):
@@ -74,17 +74,17 @@ def on_pci(tree):
         '{ node = "/dev/bus/usb/*/*" }',
     ],
 )
-def test_the_node_of_what_a_device_hangs_on(tree, told, source):
+def test_the_node_of_what_a_device_hangs_on(tree, look_at_topology, source):
     on_pci(tree)
-    nodes, silent = told(f'source = {source}\nid = "{{name}}"\naccept.unstable-id = "a test"')
+    nodes, silent = look_at_topology(f'source = {source}\nid = "{{name}}"\naccept.unstable-id = "a test"')
     assert list(nodes.values()) == [(1,)]
     assert silent is None
 
 
-def test_a_group_has_the_nodes_of_all(tree, told):
+def test_a_group_has_the_nodes_of_all(tree, look_at_topology):
     for bus, node in (("3b", 0), ("5e", 1)):
         tree.pci(f"0000:{bus}:00.0", numa_node=f"{node}\n", label="pair")
-    nodes, _ = told('source = "pci"\ngroup = { by = "label" }\nid = "{label}"')
+    nodes, _ = look_at_topology('source = "pci"\ngroup = { by = "label" }\nid = "{label}"')
     assert nodes == {"pair": (0, 1)}
 
 
@@ -99,40 +99,40 @@ def test_a_group_has_the_nodes_of_all(tree, told):
         ('"acpi_index"', ()),  # a number that is not there
     ],
 )
-def test_as_the_entry_says(tree, told, topology, nodes):
+def test_as_the_entry_says(tree, look_at_topology, topology, nodes):
     tree.pci("0000:3b:00.0", numa_node="1\n")
-    assert told(f'source = "pci"\ntopology = {topology}') == ({"0000:3b:00.0": nodes}, None)
+    assert look_at_topology(f'source = "pci"\ntopology = {topology}') == ({"0000:3b:00.0": nodes}, None)
 
 
-def test_one_without_a_node_silences_the_others_and_is_named(tree, told):
+def test_one_without_a_node_silences_the_others_and_is_named(tree, look_at_topology):
     tree.pci("0000:3b:00.0", numa_node="0\n")
     tree.pci("0000:5e:00.0", numa_node="1\n")
-    assert told('source = "pci"')[1] is None
+    assert look_at_topology('source = "pci"')[1] is None
     tree.pci("0000:86:00.0")
-    nodes, silent = told('source = "pci"')
+    nodes, silent = look_at_topology('source = "pci"')
     assert set(nodes.values()) == {()}
     assert silent == (2, ("0000:86:00.0",))
     assert silent.text == "0000:86:00.0 has no NUMA node, so that of the 2 others is not told to the kubelet"
     for number in range(4):
         tree.pci(f"0000:87:0{number}.0")
     names = "0000:86:00.0, 0000:87:00.0, 0000:87:01.0 and 2 more have no NUMA node"
-    assert told('source = "pci"')[1].text.startswith(names)
-    assert told('source = "pci"\nexclude.no = { numa = { exists = false } }') == (
+    assert look_at_topology('source = "pci"')[1].text.startswith(names)
+    assert look_at_topology('source = "pci"\nexclude.no = { numa = { exists = false } }') == (
         {"0000:3b:00.0": (0,), "0000:5e:00.0": (1,)},
         None,
     )
-    assert told('source = "pci"\ntopology = "none"')[1] is None
+    assert look_at_topology('source = "pci"\ntopology = "none"')[1] is None
 
 
-def test_no_device_with_a_node_is_no_silence(tree, told):
+def test_no_device_with_a_node_is_no_silence(tree, look_at_topology):
     tree.pci("0000:3b:00.0")
-    assert told('source = "pci"') == ({"0000:3b:00.0": ()}, None)
+    assert look_at_topology('source = "pci"') == ({"0000:3b:00.0": ()}, None)
 
 
-def test_the_log_says_so_once_and_when_it_is_over(tree, told, caplog):
+def test_the_log_says_so_once_and_when_it_is_over(tree, look_at_topology, caplog):
     tree.pci("0000:3b:00.0", numa_node="0\n")
     tree.pci("0000:86:00.0")
-    _, silent = told('source = "pci"')
+    _, silent = look_at_topology('source = "pci"')
     status = Status()
     with caplog.at_level(logging.INFO, "agent"):
         for now in (silent, silent, None, None):
@@ -143,10 +143,10 @@ def test_the_log_says_so_once_and_when_it_is_over(tree, told, caplog):
     ]
 
 
-def test_the_log_says_so_again_of_a_resource_that_comes_back(tree, told, caplog):
+def test_the_log_says_so_again_of_a_resource_that_comes_back(tree, look_at_topology, caplog):
     tree.pci("0000:3b:00.0", numa_node="0\n")
     tree.pci("0000:86:00.0")
-    _, silent = told('source = "pci"')
+    _, silent = look_at_topology('source = "pci"')
     status = Status()
     for _ in range(2):
         status.set_withheld_topologies({"example.com/a": silent})

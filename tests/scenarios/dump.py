@@ -90,7 +90,7 @@ def unplug(tree: Tree, path: str) -> list[tuple[str, str]]:
             gone.append((directory, os.path.basename(os.readlink(subsystem))))
         if "uevent" in files:
             _forget_node(tree, directory)
-    _aside(tree, top)
+    _move_away(tree, top)
     for listed in ("/sys/bus", "/sys/class", "/sys/dev", "/dev", "/sys/kernel/iommu_groups"):
         _drop_dangling(tree, listed)
     return gone
@@ -172,10 +172,10 @@ def _as_the_kernel(tree: Tree, directory: str, *, virtual: bool) -> None:
 def _forget_node(tree: Tree, directory: str) -> None:
     name = re.search(r"^DEVNAME=(?:/dev/)?(.+)$", tree.at(f"{directory}/uevent").read_text(), re.MULTILINE)
     if name:
-        _aside(tree, f"/dev/{name[1]}")
+        _move_away(tree, f"/dev/{name[1]}")
 
 
-def _aside(tree: Tree, path: str) -> None:
+def _move_away(tree: Tree, path: str) -> None:
     gone = tree.top.with_name(f"{tree.top.name}.gone")
     gone.mkdir(exist_ok=True)
     if os.path.lexists(tree.at(path)):

@@ -116,33 +116,33 @@ async def play(said: dict, rig: Rig) -> None:
     seen = fixture.shown(said)
     async with rig.agent(clock=clock, held_ids=pods) as agent:
         await agent.tracker.wait_for_look()
-        before = told(agent)
+        before = format_lists(agent)
         for number, step in enumerate(said["step"], 1):
             where = f"step {number}: {step.get('about', '')}"
             assert set(step) <= STEP, f"{where}: no such keys: {set(step) - STEP}"
-            await happen(rig, agent, clock, pods, step)
-            now = told(agent)
+            await run_step(rig, agent, clock, pods, step)
+            now = format_lists(agent)
             seen.add(agent)
             expected = step.get("lists", {})
             for resource in sorted({*expected, *now, *before}):
                 lines = expected.get(resource, before.get(resource, []))
-                assert same(now.get(resource, []), lines), f"{where}: {resource}: {now.get(resource)}"
+                assert is_expected(now.get(resource, []), lines), f"{where}: {resource}: {now.get(resource)}"
             for resource, wanted in step.get("numa", {}).items():
                 nodes = {device.id: list(device.numa) for device in agent.tracker.device_lists.lists[resource].devices}
                 assert nodes == wanted, f"{where}: numa of {resource}: {nodes}"
             for resource, wanted in step.get("prefer", {}).items():
-                preferred(agent, resource, wanted, where)
+                check_preferred(agent, resource, wanted, where)
             for resource, wanted in step.get("grant", {}).items():
-                await granted(agent, resource, wanted, where)
+                await check_grant(agent, resource, wanted, where)
             agent.tracker.request_lists()
             await agent.tracker.wait_for_look()
-            after = told(agent)  # what grants changed of it is for the next step to say
+            after = format_lists(agent)  # what grants changed of it is for the next step to say
             for what in ("a sweep", "looking at everything anew"):
                 agent.tracker.request_look(ALL_DIRTY)
                 if what != "a sweep":  # other entries that say the same: nothing rests on what was seen before
                     agent.tracker.configure(list(map(copy, agent.tracker.specs)))
                 await agent.tracker.wait_for_look()
-                assert told(agent) == after, f"{where}: {what} sees something else"
+                assert format_lists(agent) == after, f"{where}: {what} sees something else"
             before = now
     if "fixture" in said:
         fixture.check(said, seen)
@@ -154,7 +154,7 @@ def unpack(recording: Path, rig: Rig) -> None:
         shutil.copytree(directory, rig.tree.top, symlinks=True, dirs_exist_ok=True)
 
 
-async def happen(rig: Rig, agent, clock: Clock, pods: Pods, step: dict) -> None:
+async def run_step(rig: Rig, agent, clock: Clock, pods: Pods, step: dict) -> None:
     """What a step says happens."""
     clock.now += parse_duration(step["later"]) if "later" in step else 0.0
     moved: list[tuple[str, str]] = []
@@ -194,7 +194,7 @@ def say(rig: Rig, clock: Clock, line: str) -> None:
         file.write(f"{level},{number},{int(clock() * 1e6)},-;{text}\n")
 
 
-def told(agent) -> dict[str, list[str]]:
+def format_lists(agent) -> dict[str, list[str]]:
     """Every list as lines; empty ones are as good as none."""
     lists = {}
     for name, snapshot in agent.tracker.device_lists.lists.items():
@@ -208,7 +208,7 @@ def told(agent) -> dict[str, list[str]]:
     return lists
 
 
-def same(now: list[str], expected: list[str]) -> bool:
+def is_expected(now: list[str], expected: list[str]) -> bool:
     """Whether a list is as expected; one that says no reason allows any."""
     if len(now) != len(expected):
         return False
@@ -218,7 +218,7 @@ def same(now: list[str], expected: list[str]) -> bool:
     )
 
 
-def preferred(agent, resource: str, wanted: dict, where: str) -> None:
+def check_preferred(agent, resource: str, wanted: dict, where: str) -> None:
     assert set(wanted) <= PREFER, f"{where}: no such keys: {set(wanted) - PREFER}"
     devices = agent.tracker.device_lists.lists[resource].devices
     healthy = [id_ for device in devices if device.health is Health.HEALTHY for id_ in device.list_ids()]
@@ -227,7 +227,7 @@ def preferred(agent, resource: str, wanted: dict, where: str) -> None:
     assert sorted(chosen) == sorted(wanted["ids"]), f"{where}: preferred of {resource}: {list(chosen)}"
 
 
-async def granted(agent, resource: str, wanted: dict, where: str) -> None:
+async def check_grant(agent, resource: str, wanted: dict, where: str) -> None:
     assert set(wanted) <= GRANT, f"{where}: no such keys: {set(wanted) - GRANT}"
     if "refused" in wanted:
         with pytest.raises(GrantRefusedError) as refused:

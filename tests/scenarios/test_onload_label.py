@@ -15,7 +15,7 @@ DIRECTORY = "/etc/kubernetes/node-feature-discovery/features.d"
 RELEASE = "/sys/module/onload/version"
 
 
-def wanted(top, option, *, loaded=True):
+def list_programs(top, option, *, loaded=True):
     """The programs that an entry of the class wants to have been run."""
     (top / "etc/resources.d").mkdir(parents=True)
     (top / "etc/resources.d/a.toml").write_text(f'[[resource]]\nclass = "onload"\n{option}\n')
@@ -28,7 +28,7 @@ def wanted(top, option, *, loaded=True):
 
 
 def test_the_label_is_written_as_nfd_reads_it_and_written_anew(tmp_path):
-    ((argv, once),), tree = wanted(tmp_path, "options.label = true")
+    ((argv, once),), tree = list_programs(tmp_path, "options.label = true")
     assert not once
     argv = [part.replace(DIRECTORY, str(tmp_path)).replace(RELEASE, str(tree.at(RELEASE))) for part in argv]
     for release in ("8.1.3.40", "9.0"):
@@ -40,4 +40,4 @@ def test_the_label_is_written_as_nfd_reads_it_and_written_anew(tmp_path):
 
 @pytest.mark.parametrize(("option", "loaded"), [("", True), ("options.label = true", False)])
 def test_nobody_writes_it_unasked_or_without_onload(tmp_path, option, loaded):
-    assert wanted(tmp_path, option, loaded=loaded)[0] == []
+    assert list_programs(tmp_path, option, loaded=loaded)[0] == []

@@ -10,30 +10,30 @@ from tests.simulated.tiny_plugin import device
 FOO = "example.com/foo"
 
 
-def listed(**nodes):
+def make_devices(**nodes):
     return {name: ListedDevice(name, "Healthy", tuple(at)) for name, at in nodes.items()}
 
 
-def of(devices, wanted, numa_nodes=(0, 1)):
+def list_hints(devices, wanted, numa_nodes=(0, 1)):
     return [(sorted(h.nodes), h.preferred) for h in compute_hints(devices, devices.keys(), (), wanted, numa_nodes)]
 
 
 def test_one_of_two_nodes():
-    assert of(listed(a=[0], b=[1]), 1) == [([0], True), ([1], True), ([0, 1], False)]
-    assert of(listed(a=[0], b=[1]), 2) == [([0, 1], True)]
+    assert list_hints(make_devices(a=[0], b=[1]), 1) == [([0], True), ([1], True), ([0, 1], False)]
+    assert list_hints(make_devices(a=[0], b=[1]), 2) == [([0, 1], True)]
 
 
 @pytest.mark.parametrize("node", [-1, 9])
 def test_nodes_that_are_not_there_give_no_hint(node):
-    assert of(listed(a=[node]), 1) == []
+    assert list_hints(make_devices(a=[node]), 1) == []
 
 
 def test_a_device_on_several_nodes_counts_for_each():
-    assert of(listed(a=[0, 1]), 1) == [([0], True), ([1], True), ([0, 1], False)]
+    assert list_hints(make_devices(a=[0, 1]), 1) == [([0], True), ([1], True), ([0, 1], False)]
 
 
 def test_devices_without_topology_are_invisible():
-    assert of(listed(a=[0], b=[]), 2) == []
+    assert list_hints(make_devices(a=[0], b=[]), 2) == []
 
 
 def test_merging():

@@ -46,16 +46,16 @@ async def test_a_start_that_wipes_nothing(started, plugin):
     kubelet = await started()
     foo = await plugin(kubelet)
     await kubelet.restart(wipe=False)
-    assert there(foo.path)
+    assert exists(foo.path)
     await kubelet.restart()
-    assert not there(foo.path)
+    assert not exists(foo.path)
 
 
 async def test_the_socket_is_there_before_it_listens(make_kubelet):
     kubelet = make_kubelet()
     starting = asyncio.create_task(kubelet.start(listen_after=0.3))
     await kubelet.until(lambda: kubelet.events.select("bound"))
-    assert there(kubelet.socket)
+    assert exists(kubelet.socket)
     with pytest.raises(ConnectionRefusedError):
         await asyncio.open_unix_connection(kubelet.socket)
     await starting
@@ -75,15 +75,15 @@ async def test_a_stop_ends_connections_and_leaves_the_sockets(started, plugin, k
         await kubelet.stop(kind)
         assert not kubelet.running
         for protocol in foo.server.protocols:
-            await kubelet.until(lambda protocol=protocol: lost(protocol))
-        await kubelet.until(lambda: lost(channel._protocol))
-    assert there(kubelet.socket)
-    assert there(foo.path)
+            await kubelet.until(lambda protocol=protocol: is_closed(protocol))
+        await kubelet.until(lambda: is_closed(channel._protocol))
+    assert exists(kubelet.socket)
+    assert exists(foo.path)
     with pytest.raises(ConnectionRefusedError):
         await asyncio.open_unix_connection(kubelet.socket)
 
 
-def there(path):
+def exists(path):
     return os.path.exists(path)
 
 
@@ -92,7 +92,7 @@ def content(path):
         return json.load(file)
 
 
-def lost(protocol):
+def is_closed(protocol):
     return protocol.connection.is_closing()
 
 

@@ -11,7 +11,7 @@ from tests.simulated.tiny_plugin import device
 FOO = "example.com/foo"
 
 
-def beside(plugin, name):
+def make_sibling_path(plugin, name):
     return os.path.join(os.path.dirname(os.path.normpath(plugin.path)), name)
 
 
@@ -55,10 +55,10 @@ async def test_a_socket_made_anew_is_registered_anew(watching, plugin):
 async def test_dot_names_and_other_files_are_passed_over(watching, plugin):
     kubelet = await watching()
     foo = await plugin(kubelet, devices=[device("a")], name="../reg/.foo.sock")
-    os.close(os.open(beside(foo, "file"), os.O_CREAT))
+    os.close(os.open(make_sibling_path(foo, "file"), os.O_CREAT))
     with pytest.raises(TimeoutError):
         await kubelet.until(lambda: foo.server.headers, timeout=0.1)
-    os.rename(foo.path, beside(foo, "foo.sock"))
+    os.rename(foo.path, make_sibling_path(foo, "foo.sock"))
     await kubelet.until(lambda: kubelet.allocatable(FOO) == 1)
     assert not kubelet.events.select("plugin_refused")
 
@@ -69,7 +69,7 @@ async def test_authority_is_the_encoded_path_on_these_calls(watching, plugin):
     await kubelet.until(lambda: foo.notified and foo.server.of("ListAndWatch"))
     for method in ("GetInfo", "NotifyRegistrationStatus"):
         (headers,) = foo.server.of(method)
-        assert headers[":authority"] == quote(beside(foo, "foo.sock"), safe="")
+        assert headers[":authority"] == quote(make_sibling_path(foo, "foo.sock"), safe="")
         assert "grpc-timeout" in headers
     for method in ("GetDevicePluginOptions", "ListAndWatch"):
         assert foo.server.of(method)[0][":authority"] == "localhost"
@@ -95,7 +95,7 @@ async def test_what_is_refused(watching, plugin, info, text):
     kubelet = await watching()
     foo = await plugin(kubelet, name="../reg/.foo.sock")
     foo.info = pluginregistration.PluginInfo(**info)
-    os.rename(foo.path, beside(foo, "foo.sock"))
+    os.rename(foo.path, make_sibling_path(foo, "foo.sock"))
     await kubelet.until(lambda: foo.notified)
     assert not foo.notified[0].plugin_registered
     assert text in foo.notified[0].error
@@ -106,7 +106,7 @@ async def test_a_failed_registration_is_tried_again_since_1_36(watching, plugin,
     kubelet = await watching(release=release)
     foo = await plugin(kubelet, devices=[device("a")], name="../reg/.foo.sock")
     foo.failure = RuntimeError()
-    os.rename(foo.path, beside(foo, "foo.sock"))
+    os.rename(foo.path, make_sibling_path(foo, "foo.sock"))
     await kubelet.until(lambda: foo.notified)
     assert "plugin registration failed" in foo.notified[0].error
     foo.failure = None
