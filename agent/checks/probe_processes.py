@@ -12,7 +12,7 @@ import logging
 import os
 import random
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import count
 
@@ -42,32 +42,182 @@ _SHOWN_CHARACTERS = 200  # characters of a malformed line in messages
 log = logging.getLogger(__name__)
 
 
-class _ProbeState:
-    """The state of one probe.
+class _ProbeRun:
+    """One probe, with its processes and their reports.
 
     failure: why there are no reports. Empty while the probe reports.
     off_reason: why the probe has nothing to report on this host.
-    note: the last line that was not in the protocol.
-    end_reason: how the last process ended, until the next one reports.
-    last_message: the last log message.
-    silence_timer: expires when the probe was silent for its `timeout`.
+
+    Args:
+        numbers: the numbers of the query results.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, probe: ProbeSpec, user: QueryUser, numbers: Iterator[int]) -> None:
         self.reports = ProbeReports()
         self.failure = ""
         self.off_reason = ""
-        self.note = ""
-        self.end_reason = ""
-        self.last_message = ""
-        self.silence_timer: asyncio.TimerHandle | None = None
+        self._probe = probe
+        self._user = user
+        self._numbers = numbers
+        self._note = ""  # the last line that was not in the protocol
+        self._end_reason = ""  # how the last process ended, until the next one reports
+        self._last_message = ""
+        self._silence_timer: asyncio.TimerHandle | None = None  # expires when the probe was silent for its `timeout`
+
+    async def keep_running(self) -> None:
+        """Run the probe again after each end, with a growing delay."""
+        loop = asyncio.get_running_loop()
+        backoff = RESTART
+        while True:
+            start_time = loop.time()
+            self.reports.begin()
+            self._note = ""
+            reason = await self._run_once()
+            if loop.time() - start_time >= STEADY_SECONDS:
+                backoff = backoff.reset()
+            backoff = backoff.add_failure()
+            wait = OFF_SECONDS if self.off_reason else backoff.compute_delay(random.random())  # noqa: S311  jitter
+            self._end_reason = reason
+            if not self.off_reason:
+                self._log_once(logging.WARNING, f"{reason}; starting it again")
+                if self._silence_timer is None:
+                    self._handle_silence()
+            await asyncio.sleep(wait)
+
+    async def _run_once(self) -> str:
+        """Run the probe once and return the reason of its end."""
+        try:
+            async with start_program(self._probe.argv) as child:
+                reason = await self._read_reports(child)
+        except FileNotFoundError:
+            self._set_off(f"{self._probe.argv[0]}: no such program")
+            return self.off_reason
+        except OSError as error:
+            return f"{self._probe.argv[0]}: {os.strerror(error.errno or 0)}"
+        return f"{reason}: {self._note}" if self._note else reason
+
+    async def _read_reports(self, child: Child) -> str:
+        """Read reports until the probe ends, is silent for too long, or closes its output. Return the reason."""
+        loop = asyncio.get_running_loop()
+        has_event = asyncio.Event()
+        child.set_at_end(has_event)
+        deadline = loop.time() + self._probe.timeout
+        complete_at: float | None = deadline
+        lines = ProbeLineParser()
+
+        def readable() -> None:
+            loop.remove_reader(child.stdout)
+            has_event.set()
+
+        while True:
+            loop.add_reader(child.stdout, readable)
+            try:
+                async with asyncio.timeout_at(deadline):
+                    await has_event.wait()
+            except TimeoutError:
+                return f"it was silent for {self._probe.timeout:g} s"
+            finally:
+                loop.remove_reader(child.stdout)
+            has_event.clear()
+            has_ended = child.code is not None
+            try:
+                data = os.read(child.stdout, _CHUNK)
+            except BlockingIOError:
+                data = None
+            for line in lines.feed(data or b""):
+                probe_line = parse_line(line)
+                if probe_line is None:
+                    self._note = (
+                        shorten(
+                            escape(" ".join(line[:_SHOWN_CHARACTERS].decode("utf-8", "replace").split())),
+                            _SHOWN_CHARACTERS,
+                        )
+                        or self._note
+                    )
+                    continue
+                deadline = loop.time() + self._probe.timeout
+                self._handle_line(probe_line)
+                complete_at = None if isinstance(probe_line, ReportComplete) else complete_at
+            if complete_at is not None and loop.time() >= complete_at:
+                self._finish_reports()
+                complete_at = None
+            if data:
+                await asyncio.sleep(_PAUSE_SECONDS)
+                if has_ended:
+                    has_event.set()
+            elif has_ended:
+                return ProgramResult(child.code).ending
+            elif data is not None:
+                return "it closed its output"
+
+    def _handle_line(self, line: ProbeLine) -> None:
+        """Apply one line of the self._probe."""
+        loop = asyncio.get_running_loop()
+        self.cancel_timer()
+        self._end_reason = ""
+        self._silence_timer = (
+            None if isinstance(line, ProbeOff) else loop.call_later(self._probe.timeout, self._handle_silence)
+        )
+        if (self.failure or self.off_reason) and not isinstance(line, ProbeOff):
+            self.failure = self.off_reason = ""
+            self._log_once(logging.INFO, "reports")
+            self._user.report_change(self._probe.dirty_key, changed=True)
+        match line:
+            case ProbeOff(reason):
+                self._set_off(reason)
+            case ReportComplete():
+                self._finish_reports()
+            case ProbeAlive():
+                pass
+            case ReportRemoval(location):
+                self._user.report_change(self._probe.make_dirty_key(location), changed=self.reports.remove(location))
+            case _:
+                changed = self.reports.add(line, next(self._numbers))
+                if self.reports.is_full:
+                    self._log_once(logging.WARNING, "it says more than can be remembered: the rest is dropped")
+                self._user.report_change(self._probe.make_dirty_key(line.location), changed=changed)
+
+    def _finish_reports(self) -> None:
+        """Delete the reports of an earlier process that this one has not repeated."""
+        is_first = not self.reports.is_complete
+        removed_locations = self.reports.finish()
+        if is_first:
+            self._user.report_change(self._probe.dirty_key, changed=True)
+        for location in removed_locations:
+            self._user.report_change(self._probe.make_dirty_key(location), changed=True)
+
+    def _set_off(self, reason: str) -> None:
+        """Store that the probe has nothing to report on this host."""
+        if self.off_reason != reason:
+            self.off_reason, self.failure = reason, ""
+            self._log_once(logging.INFO, f"off: {reason}")
+            self._user.report_change(self._probe.dirty_key, changed=True)
+
+    def _handle_silence(self) -> None:
+        """Set the failure after the probe was silent for its `timeout`."""
+        self._silence_timer = None
+        failure = self._end_reason or f"it was silent for {self._probe.timeout:g} s"
+        if self.failure != failure and not self.off_reason:
+            self.failure = failure
+            self._user.report_change(self._probe.dirty_key, changed=True)
+
+    def _log_once(self, level: int, message: str) -> None:
+        """Log a message unless it repeats the last one of the self._probe."""
+        if message != self._last_message:
+            self._last_message = message
+            log.log(level, "probe %s: %s", escape(self._probe.name), message)
+
+    def cancel_timer(self) -> None:
+        """Cancel the timer of the silence."""
+        if self._silence_timer is not None:
+            self._silence_timer.cancel()
 
 
 class Probes:
     """The probes and their reports."""
 
     def __init__(self) -> None:
-        self._states: dict[ProbeSpec, _ProbeState] = {}
+        self._runs: dict[ProbeSpec, _ProbeRun] = {}
         self._tasks: dict[ProbeSpec, asyncio.Task[None]] = {}
         self._ending: set[ProbeSpec] = set()
         self._new: deque[ProbeSpec] = deque()
@@ -79,31 +229,31 @@ class Probes:
 
         A new probe is started. Any thread may call this.
         """
-        state = self._get_state(probe)
-        if state is None or state.off_reason:
+        run = self._get_run(probe)
+        if run is None or run.off_reason:
             return (
-                QueryResult(QueryStatus.NOT_APPLICABLE, f"{probe.name} is off: {state.off_reason}")
-                if state
+                QueryResult(QueryStatus.NOT_APPLICABLE, f"{probe.name} is off: {run.off_reason}")
+                if run
                 else PENDING_RESULT
             )
-        if state.failure:
-            return QueryResult(QueryStatus.UNKNOWN, f"the probe {probe.name}: {state.failure}")
-        if (worst := state.reports.get_worst(locations)) is not None:
+        if run.failure:
+            return QueryResult(QueryStatus.UNKNOWN, f"the probe {probe.name}: {run.failure}")
+        if (worst := run.reports.get_worst(locations)) is not None:
             return worst
         no_report = QueryResult(QueryStatus.UNKNOWN, f"the probe {probe.name} says nothing of it")
-        return no_report if state.reports.is_complete else PENDING_RESULT
+        return no_report if run.reports.is_complete else PENDING_RESULT
 
     def get_field(self, probe: ProbeSpec, locations: Iterable[str], field: str) -> Scalar | Absent:
         """Return the value of a field that a probe reports for these locations."""
-        state = self._get_state(probe)
-        if state is None:
+        run = self._get_run(probe)
+        if run is None:
             return Absent(PENDING_RESULT.reason, pending=True)
-        if state.off_reason:
-            return Absent(f"the probe {probe.name} is off: {state.off_reason}")
-        if state.failure:
-            return Absent(f"the probe {probe.name}: {state.failure}", unreadable=True)
-        value = state.reports.get_field(locations, field)
-        absent = Absent(f"the probe {probe.name} says no {field}", pending=not state.reports.is_complete)
+        if run.off_reason:
+            return Absent(f"the probe {probe.name} is off: {run.off_reason}")
+        if run.failure:
+            return Absent(f"the probe {probe.name}: {run.failure}", unreadable=True)
+        value = run.reports.get_field(locations, field)
+        absent = Absent(f"the probe {probe.name} says no {field}", pending=not run.reports.is_complete)
         return absent if value is None else value
 
     def finish_look(self, user: QueryUser) -> None:
@@ -123,171 +273,21 @@ class Probes:
                 self._has_new_probe.clear()
                 while self._new:
                     probe = self._new.popleft()
-                    if probe not in self._states:
-                        state = self._states[probe] = _ProbeState()
-                        task = self._tasks[probe] = tasks.create_task(self._keep_running(probe, state, user))
+                    if probe not in self._runs:
+                        run = self._runs[probe] = _ProbeRun(probe, user, self._numbers)
+                        task = self._tasks[probe] = tasks.create_task(run.keep_running())
                         # Not in the task itself: a task that is cancelled before its first step runs no code.
-                        task.add_done_callback(partial(self._handle_end, probe, state, user))
+                        task.add_done_callback(partial(self._handle_end, probe, run, user))
 
-    def _get_state(self, probe: ProbeSpec) -> _ProbeState | None:
-        state = self._states.get(probe)
-        if state is None:
+    def _get_run(self, probe: ProbeSpec) -> _ProbeRun | None:
+        run = self._runs.get(probe)
+        if run is None:
             self._new.append(probe)
-        return state
+        return run
 
-    def _handle_end(self, probe: ProbeSpec, state: _ProbeState, user: QueryUser, _: asyncio.Task[None]) -> None:
+    def _handle_end(self, probe: ProbeSpec, run: _ProbeRun, user: QueryUser, _: asyncio.Task[None]) -> None:
         """Remove a probe whose task has ended. A look that still needs it adds it again."""
-        if state.silence_timer is not None:
-            state.silence_timer.cancel()
-        del self._states[probe], self._tasks[probe]
+        run.cancel_timer()
+        del self._runs[probe], self._tasks[probe]
         self._ending.discard(probe)
         user.report_change(probe.dirty_key, changed=True)
-
-    async def _keep_running(self, probe: ProbeSpec, state: _ProbeState, user: QueryUser) -> None:
-        """Run the probe again after each end, with a growing delay."""
-        loop = asyncio.get_running_loop()
-        backoff = RESTART
-        while True:
-            start_time = loop.time()
-            state.reports.begin()
-            state.note = ""
-            reason = await self._run_once(probe, state, user)
-            if loop.time() - start_time >= STEADY_SECONDS:
-                backoff = backoff.reset()
-            backoff = backoff.add_failure()
-            wait = OFF_SECONDS if state.off_reason else backoff.compute_delay(random.random())  # noqa: S311  jitter
-            state.end_reason = reason
-            if not state.off_reason:
-                self._log_once(probe, state, logging.WARNING, f"{reason}; starting it again")
-                if state.silence_timer is None:
-                    self._handle_silence(probe, state, user)
-            await asyncio.sleep(wait)
-
-    async def _run_once(self, probe: ProbeSpec, state: _ProbeState, user: QueryUser) -> str:
-        """Run the probe once and return the reason of its end."""
-        try:
-            async with start_program(probe.argv) as child:
-                reason = await self._read_reports(probe, state, user, child)
-        except FileNotFoundError:
-            self._set_off(probe, state, user, f"{probe.argv[0]}: no such program")
-            return state.off_reason
-        except OSError as error:
-            return f"{probe.argv[0]}: {os.strerror(error.errno or 0)}"
-        return f"{reason}: {state.note}" if state.note else reason
-
-    async def _read_reports(self, probe: ProbeSpec, state: _ProbeState, user: QueryUser, child: Child) -> str:
-        """Read reports until the probe ends, is silent for too long, or closes its output. Return the reason."""
-        loop = asyncio.get_running_loop()
-        has_event = asyncio.Event()
-        child.set_at_end(has_event)
-        deadline = loop.time() + probe.timeout
-        complete_at: float | None = deadline
-        lines = ProbeLineParser()
-
-        def readable() -> None:
-            loop.remove_reader(child.stdout)
-            has_event.set()
-
-        while True:
-            loop.add_reader(child.stdout, readable)
-            try:
-                async with asyncio.timeout_at(deadline):
-                    await has_event.wait()
-            except TimeoutError:
-                return f"it was silent for {probe.timeout:g} s"
-            finally:
-                loop.remove_reader(child.stdout)
-            has_event.clear()
-            has_ended = child.code is not None
-            try:
-                data = os.read(child.stdout, _CHUNK)
-            except BlockingIOError:
-                data = None
-            for line in lines.feed(data or b""):
-                probe_line = parse_line(line)
-                if probe_line is None:
-                    state.note = (
-                        shorten(
-                            escape(" ".join(line[:_SHOWN_CHARACTERS].decode("utf-8", "replace").split())),
-                            _SHOWN_CHARACTERS,
-                        )
-                        or state.note
-                    )
-                    continue
-                deadline = loop.time() + probe.timeout
-                self._handle_line(probe, state, user, probe_line)
-                complete_at = None if isinstance(probe_line, ReportComplete) else complete_at
-            if complete_at is not None and loop.time() >= complete_at:
-                self._finish_reports(probe, state, user)
-                complete_at = None
-            if data:
-                await asyncio.sleep(_PAUSE_SECONDS)
-                if has_ended:
-                    has_event.set()
-            elif has_ended:
-                return ProgramResult(child.code).ending
-            elif data is not None:
-                return "it closed its output"
-
-    def _handle_line(self, probe: ProbeSpec, state: _ProbeState, user: QueryUser, line: ProbeLine) -> None:
-        """Apply one line of the probe."""
-        loop = asyncio.get_running_loop()
-        if state.silence_timer is not None:
-            state.silence_timer.cancel()
-        state.end_reason = ""
-        state.silence_timer = (
-            None
-            if isinstance(line, ProbeOff)
-            else loop.call_later(probe.timeout, self._handle_silence, probe, state, user)
-        )
-        if (state.failure or state.off_reason) and not isinstance(line, ProbeOff):
-            state.failure = state.off_reason = ""
-            self._log_once(probe, state, logging.INFO, "reports")
-            user.report_change(probe.dirty_key, changed=True)
-        match line:
-            case ProbeOff(reason):
-                self._set_off(probe, state, user, reason)
-            case ReportComplete():
-                self._finish_reports(probe, state, user)
-            case ProbeAlive():
-                pass
-            case ReportRemoval(location):
-                user.report_change(probe.make_dirty_key(location), changed=state.reports.remove(location))
-            case _:
-                changed = state.reports.add(line, next(self._numbers))
-                if state.reports.is_full:
-                    self._log_once(
-                        probe, state, logging.WARNING, "it says more than can be remembered: the rest is dropped"
-                    )
-                user.report_change(probe.make_dirty_key(line.location), changed=changed)
-
-    def _finish_reports(self, probe: ProbeSpec, state: _ProbeState, user: QueryUser) -> None:
-        """Delete the reports of an earlier process that this one has not repeated."""
-        is_first = not state.reports.is_complete
-        removed_locations = state.reports.finish()
-        if is_first:
-            user.report_change(probe.dirty_key, changed=True)
-        for location in removed_locations:
-            user.report_change(probe.make_dirty_key(location), changed=True)
-
-    def _set_off(self, probe: ProbeSpec, state: _ProbeState, user: QueryUser, reason: str) -> None:
-        """Store that the probe has nothing to report on this host."""
-        if state.off_reason != reason:
-            state.off_reason, state.failure = reason, ""
-            self._log_once(probe, state, logging.INFO, f"off: {reason}")
-            user.report_change(probe.dirty_key, changed=True)
-
-    def _handle_silence(self, probe: ProbeSpec, state: _ProbeState, user: QueryUser) -> None:
-        """Set the failure after the probe was silent for its `timeout`."""
-        state.silence_timer = None
-        failure = state.end_reason or f"it was silent for {probe.timeout:g} s"
-        if state.failure != failure and not state.off_reason:
-            state.failure = failure
-            user.report_change(probe.dirty_key, changed=True)
-
-    @staticmethod
-    def _log_once(probe: ProbeSpec, state: _ProbeState, level: int, message: str) -> None:
-        """Log a message unless it repeats the last one of the probe."""
-        if message != state.last_message:
-            state.last_message = message
-            log.log(level, "probe %s: %s", escape(probe.name), message)

@@ -252,7 +252,7 @@ async def test_all_that_is_remembered_is_bounded(world, monkeypatch, caplog):
         QueryStatus.UNHEALTHY,
         "",
     )  # for its reason there is no room, and for what is so there is
-    held = world.probes._states[probe].reports
+    held = world.probes._runs[probe].reports
     assert held._size <= 1000
     assert held._size == sum(
         [len(place) + len(said.reason) for place, (_, said) in held._health.items()]
@@ -278,7 +278,7 @@ async def test_what_nothing_rests_on_is_ended_and_begins_anew_when_it_is_wanted(
     world.wanted = False
     world.probes.finish_look(world)
     world.probes.finish_look(world)
-    await world.until(lambda: not world.probes._states)
+    await world.until(lambda: not world.probes._runs)
     assert not world.is_there(world.pids[0])
     world.wanted = True
     assert world.verdict(probe) == AWAITED

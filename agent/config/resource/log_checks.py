@@ -14,7 +14,6 @@ from agent.core.entry.check import LookDuration
 from agent.core.entry.kernel_log import ONE_EVENT, EventRate, Log
 from agent.core.entry.kernel_log_check import KernelLogCheck
 from agent.core.language.clause import Clause
-from agent.core.language.glob import PatternError
 from agent.core.language.log_pattern import KINDS, Brace, LogPattern, parse
 from agent.core.language.template import has_control
 from agent.core.language.value import ValueType
@@ -80,10 +79,8 @@ def _compile_pattern(spot: FilePosition, text: str, scope: Scope) -> LogPattern 
             spot, "text", "a line of the kernel log has no control characters", r"write \x0a, as the log does"
         )
         return None
-    try:
-        parsed_pieces = parse(text)
-    except PatternError as error:
-        scope.report_error(spot, "text", error.message, error.write, mark=TextPiece(error.at, error.length))
+    parsed_pieces = scope.parse_text(spot, "text", lambda: parse(text))
+    if parsed_pieces is None:
         return None
     pieces: list[str | Brace | None] = []
     has_fault = False
