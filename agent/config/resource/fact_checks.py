@@ -19,18 +19,13 @@ def _compile_counter(source: CheckSource) -> tuple[CounterCheck | None, Scope]:
 
 def _compile_counter_word(leaf: Leaf, scope: Scope) -> CounterCheck | None:
     word = str(leaf.value)
-    signature = scope.find_word(leaf.spot, word, "text")
+    signature = scope.find_single_word(leaf.spot, word)
     if signature is None or signature is ANYTHING:
-        return None
-    if signature.is_list:
-        scope.report_error(
-            leaf.spot, "type", f"{word} is a list, and a counter is one number", "take a word that is int", mark="text"
-        )
         return None
     if signature.kind is not ValueType.INT:
         write = f'write let.count = {{ read = "{word}", type = "int" }}, and rises = "count"'
         scope.report_error(
-            leaf.spot, "type", f"{word} is {signature.kind.value}, and a counter is int", write, mark="text"
+            leaf.spot, "type", f"{word} has the type {signature.kind.value}, and a counter is int", write, mark="text"
         )
         return None
     return CounterCheck(word)
@@ -41,10 +36,10 @@ def _compile_clause(source: CheckSource) -> tuple[ClauseCheck | None, Scope]:
     name, branch, scope, _, _ = source
     clause_branch = branch.get_branch("holds")
     if clause_branch is None:
-        scope.report_missing(branch, f"health.{name} does not say what is asked", "write holds = { WORD = … }")
+        scope.report_missing(branch, f"health.{name} has no criterion", "write holds = { WORD = … }")
         return None, scope
-    message = f"health.{name} says nothing, so it would always hold"
-    refuse_empty(clause_branch, scope, message, "take it out, or say what holds")
+    message = f"health.{name}.holds is empty, so it always matches"
+    refuse_empty(clause_branch, scope, message, "remove it, or write a test")
     return ClauseCheck(compile_clause(f"health.{name}.holds", clause_branch, scope)), scope
 
 

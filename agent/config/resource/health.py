@@ -100,7 +100,7 @@ def _compile_check(
             and syntax.is_read_at_looks
             and interval is source_interval is None
         ):
-            message = "without every, looks come with events and the sweep: how long two of them take is chance"
+            message = "without every, looks follow events and full rescans, so the time between two looks is not fixed"
             write = 'add every = "5s", or write a time: "10s"'
             scope.report_warning(leaf.spot, "looks-by-chance", message, write)
     unknown = branch.get_leaf("on_unknown")
@@ -140,7 +140,7 @@ def _report_vfio_criterion(name: str, branch: Branch, scope: Scope) -> None:
     """Report the criteria of the check of `give.vfio`. The check has its own criterion."""
     for verb in branch.verbs:
         node = branch.get_branch(verb) or branch.get_leaf(verb)
-        message = f"health.{name} is the check that give.vfio brings, and says itself what it asks"
+        message = f"health.{name} is the check of give.vfio, which has its own criterion"
         scope.report_error((node or branch).spot, "type", message, "give yours another name", mark="key")
 
 
@@ -155,7 +155,7 @@ def _compile_interval(leaf: Leaf | None, scope: Scope) -> float | None:
     """Return the seconds between two looks, or None."""
     value = parse_duration(leaf.value) if leaf and isinstance(leaf.value, str) else None
     if leaf is not None and value is not None and value < MIN_INTERVAL:
-        message = f"how often to look is {MIN_INTERVAL:g} s at least: each time costs a look at the device"
+        message = f"every is at least {MIN_INTERVAL:g} s, because each look reads the device"
         scope.report_error(leaf.spot, "type", message, 'write for example "5s"')
     return value
 
@@ -175,7 +175,7 @@ def _compile_threshold(leaf: Leaf | None, scope: Scope) -> LookThreshold:
         return LookCount(number)
     time = parse_duration(leaf.value) if isinstance(leaf.value, str) else None
     if time is None:
-        message = "events in a window are of log and rises; what holds is looked at"
+        message = "only log and rises count events in a window"
         scope.report_error(leaf.spot, "type", message, 'write looks ("2 looks") or a time ("10s")')
         return ONE_LOOK
     return LookDuration(time)
@@ -186,8 +186,8 @@ def _compile_recovery_threshold(branch: Branch, syntax: CheckSyntax, scope: Scop
     leaf = branch.get_leaf("recover")
     is_latching = branch.is_on("latch")
     if leaf is not None and is_latching:
-        message = "latch = true is never healthy again by itself, and recover says when it is; say one of them only"
-        scope.report_error(leaf.spot, "type", message, 'take latch out; recover = "never" is the same')
+        message = "latch = true and recover contradict each other"
+        scope.report_error(leaf.spot, "type", message, 'remove latch; recover = "never" has the same effect')
     if is_latching or (leaf is not None and leaf.value == "never") or (leaf is None and syntax.counts_events):
         return None
     return _compile_threshold(leaf, scope)
@@ -201,18 +201,18 @@ def _report_misplaced_keys(name: str, branch: Branch, scope: Scope) -> None:
         if leaf is not None and key not in own_keys:
             verbs = ", ".join(sorted(verb for verb, syntax in CHECK_KINDS.items() if key in syntax.own_keys))
             message = (
-                f"health.{name} waits for nobody, so there is nothing to time out"
+                f"health.{name} sends no query, so it has no timeout"
                 if key == "timeout"
-                else f"{key} is about a service, and health.{name} asks none"
+                else f"{key} describes a service, and health.{name} asks no service"
             )
             scope.report_error(leaf.spot, "type", message, f"{key} goes with {verbs}", mark="key")
     interval = branch.get_leaf("every")
     if interval is not None and "probe" in branch.verbs:
-        message = f"a probe says what it has to say when it is so, and health.{name} does not ask"
-        scope.report_error(interval.spot, "type", message, "take it out", mark="key")
+        message = f"health.{name} reads a probe, which reports changes by itself"
+        scope.report_error(interval.spot, "type", message, "remove every", mark="key")
     for key in ("only", "ignore", "latch"):
         clause = branch.get_branch(key)
         if clause is not None and key not in own_keys:
-            message = f"a clause in {key} is over what log takes, and this takes nothing"
-            write = 'latch = true, or recover = "never"' if key == "latch" else "say it in holds, or in when"
+            message = f"a clause in {key} tests the values that log captures, and this check has no log"
+            write = 'latch = true, or recover = "never"' if key == "latch" else "write the test in holds or when"
             scope.report_error(clause.spot, "type", message, write, mark="key")

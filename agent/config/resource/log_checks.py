@@ -59,7 +59,7 @@ def compile_event_rate(leaf: Leaf | None, scope: Scope) -> EventRate | None:
         return None
     number, _, window = leaf.value.partition(" in ")
     if int(number) > MOST_EVENTS:
-        message = f"at most {MOST_EVENTS} events: all in the window are remembered"
+        message = f"a window has at most {MOST_EVENTS} events, because the agent stores each of them"
         scope.report_error(leaf.spot, "type", message, f'write "{MOST_EVENTS} in {window}"')
     return EventRate(int(number), parse_duration(window) or 0.0)
 
@@ -67,9 +67,7 @@ def compile_event_rate(leaf: Leaf | None, scope: Scope) -> EventRate | None:
 def _compile_clause(name: str, branch: Branch | None, scope: Scope) -> Clause | None:
     if branch is None:
         return None
-    refuse_empty(
-        branch, scope, f"{name} says nothing, so it would hold of every line", "take it out, or say what holds"
-    )
+    refuse_empty(branch, scope, f"{name} is empty, so it matches every line", "remove it, or write a test")
     return compile_clause(name, branch, scope)
 
 
@@ -97,13 +95,15 @@ def _compile_pattern(spot: FilePosition, text: str, scope: Scope) -> LogPattern 
         return None
     first_piece = pieces[0]
     if all(piece is None for piece in pieces):
-        scope.report_error(spot, "text", "every line of the kernel log fits this", "write what the line begins with")
+        scope.report_error(
+            spot, "text", "this pattern matches every line of the kernel log", "write the first words of the line"
+        )
         return None
     if first_piece is None or (
         isinstance(first_piece, Brace) and first_piece.is_capture and first_piece.kind is ValueType.TEXT
     ):
-        message = "this may stand anywhere in a line, where the kernel also prints what hardware calls itself"
-        scope.report_warning(spot, "log-anywhere", message, "write what the line begins with", mark="text")
+        message = "this pattern can match anywhere in a line, also in a name that hardware gives itself"
+        scope.report_warning(spot, "log-anywhere", message, "write the first words of the line", mark="text")
     return LogPattern(text, tuple(pieces))
 
 
@@ -125,13 +125,17 @@ def _compile_brace(
         return None
     if signature.is_list:
         scope.report_error(
-            spot, "type", f"{word} is a list, and one value is compared", "take a word that says one thing", mark=mark
+            spot,
+            "type",
+            f"{word} is a list, and the pattern compares one value",
+            "use a word with one value",
+            mark=mark,
         )
         return None
     compared_type = ValueType.TEXT if signature is ANYTHING else signature.kind
     if compared_type not in KINDS:
-        message = f"{word} is {compared_type.value}, which cannot be found in a line; {', '.join(kinds)} can"
-        scope.report_error(spot, "type", message, "take a word that stands in lines", mark=mark)
+        message = f"{word} has the type {compared_type.value}; a line can have {', '.join(kinds)}"
+        scope.report_error(spot, "type", message, "use a word of one of these types", mark=mark)
         return None
     return Brace(word, compared_type, is_capture=False, at=position)
 
@@ -140,25 +144,27 @@ def _find_capture_fault(word: str, kind: str, earlier_braces: list[Brace], scope
     """Return the fault of a capture: code, message and fix. Return None without a fault."""
     kinds = [value_type.value for value_type in KINDS]
     if kind not in kinds:
-        return "type", f"{{{word}:{kind}}}: what is taken is {', '.join(kinds)}", f"write {{{word}:text}}"
+        return "type", f"{{{word}:{kind}}}: a captured value is {', '.join(kinds)}", f"write {{{word}:text}}"
     if "." in word:
-        return "type", f"{word}: a word is letters, digits and _", f"write {{{word.replace('.', '_')}:{kind}}}"
+        return "type", f"{word}: a word has letters, digits and _", f"write {{{word.replace('.', '_')}:{kind}}}"
     if any(brace.is_capture and brace.word == word for brace in earlier_braces):
-        return "taken", f"{word} is taken twice here", "take another name"
+        return "taken", f"this pattern captures {word} twice", "use another name"
     if scope.is_word(word):
-        return "taken", f"{word} is a word already", f"write {{{word}}} to compare, or take another name"
+        return "taken", f"{word} is a word already", f"write {{{word}}} to compare, or use another name"
     return None
 
 
 def _report_look_keys(branch: Branch, scope: Scope) -> None:
     """Report keys that only make sense for looks. The kernel sends log lines by itself."""
-    for key, hint in (("every", "take it out"), ("trip", 'write events in a window: "3 in 10m"')):
+    for key, hint in (("every", "remove every"), ("trip", 'write events in a window: "3 in 10m"')):
         leaf = branch.get_leaf(key)
         if leaf is not None and (key == "every" or (compile_event_rate(leaf, scope) is None and leaf.value != 1)):
-            scope.report_error(leaf.spot, "type", "lines come by themselves, and no look is needed", hint)
+            scope.report_error(
+                leaf.spot, "type", "a kernel log check needs no looks, because the kernel sends its lines", hint
+            )
     leaf = branch.get_leaf("recover")
     if leaf is not None and parse_looks(leaf.value) is not None:
-        message = "no look says that no line came: what heals is the time since the last"
+        message = "a kernel log check recovers after a time without a line, not after looks"
         scope.report_error(leaf.spot, "type", message, 'write a time ("10m") or "never"')
 
 

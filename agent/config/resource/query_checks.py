@@ -40,7 +40,7 @@ def _compile_service(branch: Branch, scope: Scope, interval: float | None) -> Qu
             path.spot,
             "type",
             "a device has one socket, and this is a list",
-            "take a word that says one thing",
+            "use a word with one value",
             mark="text",
         )
         return None
@@ -48,7 +48,7 @@ def _compile_service(branch: Branch, scope: Scope, interval: float | None) -> Qu
     if protocol_leaf is not None:
         protocol = ServiceProtocol(protocol_leaf.value)
     if name_leaf is None and protocol_leaf is not None and protocol is ServiceProtocol.AMD_METRICS:
-        message = "that service lists many devices, and this does not say which is the one"
+        message = "this service lists several devices, and the check names none of them"
         scope.report_error(
             protocol_leaf.spot, "missing", message, 'write for example of = "{pci.address}"', mark="text"
         )
@@ -60,8 +60,8 @@ def _compile_service(branch: Branch, scope: Scope, interval: float | None) -> Qu
         scope.report_error(
             name.spot,
             "type",
-            "a service is asked for one name, and this is a list",
-            "take a word that says one thing",
+            "a query names one device, and this is a list",
+            "use a word with one value",
             mark="text",
         )
         return None
@@ -85,7 +85,7 @@ def _compile_timeout(branch: Branch, scope: Scope) -> float:
     leaf = branch.get_leaf("timeout")
     value = parse_duration(leaf.value) if leaf and isinstance(leaf.value, str) else DEFAULT_TIMEOUT_S
     if leaf is not None and not value:
-        scope.report_error(leaf.spot, "type", "nothing answers in no time", 'write for example "2s"')
+        scope.report_error(leaf.spot, "type", "timeout is more than 0 s", 'write for example "2s"')
     return value or DEFAULT_TIMEOUT_S
 
 
