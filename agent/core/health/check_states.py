@@ -20,7 +20,6 @@ DUE_LIMIT = 256  # devices that are looked at in one look because their time has
 T = TypeVar("T")
 
 CheckMap: TypeAlias = Mapping[str, Mapping[str, Mapping[str, T]]]  # by entry, place and check
-FailureMap: TypeAlias = CheckMap[str]
 
 
 class DeviceRef(NamedTuple):
@@ -75,24 +74,6 @@ class CheckStates(Struct):
             for device_ref, device in self.present_devices.items()
             if any(state.failing or state.since is not None for state in device.check_states.values())
         )
-
-    def list_failures(self) -> FailureMap:
-        """Return the reasons of failing checks, by entry, location and check."""
-        devices = [
-            *self.absent_devices.items(),
-            *(
-                (DeviceRef(device_ref.entry, device.location), device)
-                for device_ref, device in self.present_devices.items()
-            ),
-        ]
-        failures: dict[str, dict[str, dict[str, str]]] = {}
-        for location_ref, device in devices:
-            for check, state in device.check_states.items():
-                if state.failing:
-                    failures.setdefault(location_ref.entry, {}).setdefault(location_ref.key_or_location, {})[check] = (
-                        state.reason
-                    )
-        return failures
 
     def clear_checks(
         self, is_selected: Callable[[DeviceRef, DeviceCheckStates], bool], check: str | None, last_line: int = -1

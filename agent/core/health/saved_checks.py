@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar
 
 from agent.core.changes import Stage, has_changed
 from agent.core.entry.check_state import HEALTHY, CheckState
-from agent.core.health.check_states import CheckMap, CheckStates, DeviceCheckStates, DeviceRef, FailureMap
+from agent.core.health.check_states import CheckMap, CheckStates, DeviceCheckStates, DeviceRef
 from agent.core.struct import Struct, field, replace
 
 T = TypeVar("T")
@@ -23,7 +23,7 @@ class SavedChecks(Struct):
     healthy_locations: locations by entry where all checks passed. The last three are valid only for this boot.
     """
 
-    failure_reasons: FailureMap = field(default_factory=dict)
+    failure_reasons: CheckMap[str] = field(default_factory=dict)
     latches: CheckMap[bool] = field(default_factory=dict)
     counter_values: CheckMap[int] = field(default_factory=dict)
     cleared_lines: CheckMap[int] = field(default_factory=dict)
