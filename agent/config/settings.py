@@ -122,26 +122,12 @@ def _read_probes(spot: FilePosition, table: Mapping[str, object], findings: list
             )
             continue
         finding_count = len(findings)
-        values: dict[str, Any] = {"timeout": PROBE_SECONDS}
-        for key, value in probe_table.items():
-            reader = _PROBE_READERS.get(key)
-            result = None if reader is None else reader(probe_spot.get_child(key), value)
-            if reader is None:
-                message = "a probe has no such key, and nothing unknown is ignored"
-                findings.append(
-                    probe_spot.get_child(key).make_error(
-                        "unknown-key", message, make_hint(key, _PROBE_READERS), mark="key"
-                    )
-                )
-            elif isinstance(result, Finding):
-                findings.append(result)
-            else:
-                values[key] = result
+        values = _read_keys(probe_spot, "a probe", probe_table, _PROBE_READERS, findings)
         if "run" not in probe_table:
             message = f"probe.{name} does not say what is run"
             findings.append(probe_spot.make_error("missing", message, 'write run = ["/usr/bin/…"]', mark="key"))
         if len(findings) == finding_count:
-            probes[name] = ProbeSpec(name, values["run"], values["timeout"])
+            probes[name] = ProbeSpec(name, values["run"], values.get("timeout", PROBE_SECONDS))
     return probes
 
 
@@ -155,20 +141,29 @@ def _read_argv(spot: FilePosition, value: object) -> tuple[str, ...] | Finding:
 
 def _read_section(spot: FilePosition, name: str, table: Mapping[str, object], findings: list[Finding]) -> object:
     make, readers = _SECTIONS[name]
+    values = _read_keys(spot, f"[{name}]", table, readers, findings)
+    return make(**{FIELD_NAMES.get(key, key): value for key, value in values.items()})
+
+
+def _read_keys(
+    spot: FilePosition,
+    title: str,
+    table: Mapping[str, object],
+    readers: Mapping[str, _Reader],
+    findings: list[Finding],
+) -> dict[str, Any]:
+    """Return the values of a table without those that have a fault."""
     values: dict[str, Any] = {}
     for key, written_value in table.items():
         key_spot = spot.get_child(key)
-        reader = readers.get(key)
-        if reader is None:
-            message = f"[{name}] has no such key, and nothing unknown is ignored"
+        if (reader := readers.get(key)) is None:
+            message = f"{title} has no such key, and nothing unknown is ignored"
             findings.append(key_spot.make_error("unknown-key", message, make_hint(key, readers), mark="key"))
-            continue
-        value = reader(key_spot, written_value)
-        if isinstance(value, Finding):
+        elif isinstance(value := reader(key_spot, written_value), Finding):
             findings.append(value)
         else:
-            values[FIELD_NAMES.get(key, key)] = value
-    return make(**values)
+            values[key] = value
+    return values
 
 
 def _make_unknown_section_error(spot: FilePosition, name: str) -> Finding:

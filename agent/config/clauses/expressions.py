@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from agent.core.language.operators import Matching
+from agent.core.language.value import FormError
 
 _LIMIT = 1024  # characters of an expression
 
@@ -25,14 +26,8 @@ _WRITE = (
 )
 
 
-class ExpressionError(ValueError):
-    """An invalid regular expression. `piece` is its faulty part. `write` says what to write instead."""
-
-    def __init__(self, message: str, piece: str = "", write: str = "") -> None:
-        super().__init__(message)
-        self.message = message
-        self.piece = piece
-        self.write = write
+class ExpressionError(FormError):
+    """An invalid regular expression."""
 
 
 def compile_expression(expression: str) -> Matching:
@@ -42,18 +37,19 @@ def compile_expression(expression: str) -> Matching:
         ExpressionError: the expression is invalid, has no linear-time form, or the library is not installed.
     """
     if len(expression) > _LIMIT:
-        raise ExpressionError(f"longer than {_LIMIT} characters")
+        raise ExpressionError(f"longer than {_LIMIT} characters", 0, len(expression))
     try:
         import re2
     except ImportError:
         message = "regular expressions need the Python package google-re2, which is not installed"
-        raise ExpressionError(message, write="pip install google-re2, or say { like = … }") from None
+        write = "pip install google-re2, or say { like = … }"
+        raise ExpressionError(message, 0, len(expression), write) from None
     options = re2.Options()
     options.log_errors = False
     try:
         compiled = re2.compile(expression, options)
     except re2.error as error:
-        raise _make_error(error) from None
+        raise _make_error(error, expression) from None
 
     def fits(text: str) -> bool:
         return compiled.fullmatch(text.encode("utf-8", "replace")) is not None
@@ -61,9 +57,11 @@ def compile_expression(expression: str) -> Matching:
     return Matching(expression, fits)
 
 
-def _make_error(error: Any) -> ExpressionError:  # noqa: ANN401  the library has no types
+def _make_error(error: Any, expression: str) -> ExpressionError:  # noqa: ANN401  the library has no types
     reason = error.args[0]
     text = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
     message, _, piece = text.partition(": ")
     write = next((write for form, write in _WRITE if form.search(text)), "")
-    return ExpressionError(f"no regular expression: {message}", piece, write)
+    at = expression.find(piece) if piece else -1
+    start, length = (at, len(piece)) if at >= 0 else (0, len(expression))
+    return ExpressionError(f"no regular expression: {message}", start, length, write)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from agent.config.clauses.expressions import ExpressionError, compile_expression
+from agent.config.clauses.expressions import compile_expression
 from agent.config.language.key_table import OPERATORS, make_hint
 from agent.config.scope import ANYTHING, Scope, WordSignature, require_all
-from agent.config.toml.file_position import FilePosition, FindingMark, TextPiece
+from agent.config.toml.file_position import FilePosition, TextPiece
 from agent.core.language import glob, operators
 from agent.core.language.clause import Clause
 from agent.core.language.operators import AllTests, AnyTest, Equals, Has, Quantifier, Test
@@ -306,13 +306,7 @@ class TestCompiler(Struct):
                 return operators.Contains(value)
             self.scope.report_error(spot, "type", "every text contains nothing", "write { exists = true }")
             return None
-        try:
-            return compile_expression(value)
-        except ExpressionError as error:
-            at = value.find(error.piece) if error.piece else -1
-            mark: FindingMark = TextPiece(at, len(error.piece)) if at >= 0 else "text"
-            self.scope.report_error(spot, "matching", error.message, error.write, mark=mark)
-            return None
+        return self.scope.parse_text(spot, "matching", lambda: compile_expression(value))
 
     def _compile_in(self, spot: FilePosition, value: object) -> Test | None:
         if not isinstance(value, str):

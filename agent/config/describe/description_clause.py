@@ -81,6 +81,14 @@ def describe_replaced(*leaves: Leaf | None, formatter: Callable[[object], str] =
     return f"[{'; '.join(replaced_texts.values())}]" if replaced_texts else ""
 
 
+def describe_mapping(table: Branch, formatter: Callable[[object], str] = format_value) -> str:
+    """Return the values of the keys `map` and `else`, which a table has for a word (`by`)."""
+    rows = (table.get_branch("map") or Branch({}, table.spot)).members.items()
+    word_name, default_leaf = get_text(table, "by"), table.get_leaf("else")
+    texts = [f"{formatter(leaf.value)} if {word_name} is {key}" for key, leaf in rows if isinstance(leaf, Leaf)]
+    return ", ".join([*texts, *([f"else {formatter(default_leaf.value)}"] if default_leaf else [])])
+
+
 def format_location(spot: FilePosition) -> str:
     """Return file name and line. The header of the page names the directory."""
     origin = spot.origin

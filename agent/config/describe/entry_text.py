@@ -8,6 +8,7 @@ from agent.config.describe.check_text import describe_checks, describe_clauses, 
 from agent.config.describe.clause_text import describe_clause, describe_line, shorten_test
 from agent.config.describe.description_clause import (
     DescriptionClause,
+    describe_mapping,
     describe_node,
     describe_replaced,
     format_list,
@@ -140,13 +141,7 @@ def _describe_share_counts(replicas: Branch) -> str:
     count = replicas.get_leaf("count")
     if count is not None:
         return f"{_format_share_count(count.value)} each"
-    rows = (replicas.get_branch("map") or Branch({}, replicas.spot)).members.items()
-    word_name = get_text(replicas, "by")
-    texts = [
-        f"{_format_share_count(leaf.value)} if {word_name} is {key}" for key, leaf in rows if isinstance(leaf, Leaf)
-    ]
-    default_leaf = replicas.get_leaf("else")
-    return ", ".join([*texts, *([f"else {_format_share_count(default_leaf.value)}"] if default_leaf else [])])
+    return describe_mapping(replicas, _format_share_count)
 
 
 def _format_share_count(count: object) -> str:

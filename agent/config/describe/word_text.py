@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from agent.config.describe.clause_text import describe_clause
 from agent.config.describe.description_clause import (
     DescriptionClause,
+    describe_mapping,
     describe_node,
     describe_replaced,
     format_list,
@@ -87,7 +88,7 @@ def describe_links(branch: Branch | None) -> Iterator[DescriptionClause]:
         cost = link.get_branch("cost")
         cost_leaf = link.get_leaf("cost")
         price = (
-            f", at cost {_describe_cost(cost)}"
+            f", at cost {describe_mapping(cost)}"
             if cost
             else f", at cost {format_value(cost_leaf.value)}"
             if cost_leaf
@@ -191,15 +192,6 @@ def _describe_map(word: Branch) -> str:
         ", ".join([*texts, *([f"else {format_value(default_leaf.value)}"] if default_leaf else [])])
         or "(told by the entry)"
     )
-
-
-def _describe_cost(cost: Branch) -> str:
-    """Return the costs by the value of a word."""
-    rows = (cost.get_branch("map") or Branch({}, cost.spot)).members.items()
-    word_name = get_text(cost, "by")
-    texts = [f"{format_value(leaf.value)} if {word_name} is {key}" for key, leaf in rows if isinstance(leaf, Leaf)]
-    default_leaf = cost.get_leaf("else")
-    return ", ".join([*texts, *([f"else {format_value(default_leaf.value)}"] if default_leaf else [])])
 
 
 def _describe_partner(member: Branch) -> str:
