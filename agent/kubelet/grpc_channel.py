@@ -46,7 +46,7 @@ async def wait_for_http2(path: str) -> None:
     finally:
         writer.close()
     if head[3:4] != SETTINGS:
-        raise ConnectionError("what answers at it is no server of HTTP/2")
+        raise ConnectionError("the listener is not an HTTP/2 server")
 
 
 class RawCodec(CodecBase):
@@ -105,9 +105,9 @@ class _LimitedProtocol(H2Protocol):
     def data_received(self, data: bytes) -> None:
         """See `H2Protocol`."""
         if not self._channel.take_room(len(data)):
-            self.processor.close("it says too much")
+            self.processor.close("the answer is too long")
             return
         try:
             super().data_received(data)
         except Exception:  # noqa: BLE001  h2 and grpclib raise many kinds for what a peer can send
-            self.processor.close("it is none of gRPC")
+            self.processor.close("not gRPC")

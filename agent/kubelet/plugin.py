@@ -129,7 +129,9 @@ class Plugin(DevicePluginBase):
         """Return one response for each requested container, in order, or one error for all."""
         # After an empty response the kubelet would keep the devices booked until a pod ends.
         if not message.container_requests or not all(request.devices_ids for request in message.container_requests):
-            raise GRPCError(Status.INVALID_ARGUMENT, format_error_text(f"{self._resource}: no device is asked for"))
+            raise GRPCError(
+                Status.INVALID_ARGUMENT, format_error_text(f"{self._resource}: the request names no device")
+            )
         try:
             return encode_allocate_response(
                 [

@@ -30,18 +30,18 @@ _PAUSE_SECONDS = 0.02  # between two results: a service that sends too much is s
 _SERVICE = b"\x0a"  # the tag of HealthCheckRequest.service, a string; without it the request is for the whole server
 _STATUS = 0x08  # the tag of HealthCheckResponse.status, a varint
 _SERVING_STATUSES = {
-    0: QueryResult(QueryStatus.UNKNOWN, "the service says UNKNOWN"),
+    0: QueryResult(QueryStatus.UNKNOWN, "the service reports UNKNOWN"),
     1: QueryResult(QueryStatus.HEALTHY),
-    2: QueryResult(QueryStatus.UNHEALTHY, "the service says NOT_SERVING"),
-    3: QueryResult(QueryStatus.UNKNOWN, "the service says SERVICE_UNKNOWN"),
+    2: QueryResult(QueryStatus.UNHEALTHY, "the service reports NOT_SERVING"),
+    3: QueryResult(QueryStatus.UNKNOWN, "the service reports SERVICE_UNKNOWN"),
 }
 
 _LIST = "/metricssvc.MetricsService/List"
 _TEXT_LIMIT = 40  # characters of an unknown state
 _GPU_STATES = {
     "healthy": QueryResult(QueryStatus.HEALTHY),
-    "unhealthy": QueryResult(QueryStatus.UNHEALTHY, "the exporter says unhealthy"),
-    "unknown": QueryResult(QueryStatus.UNKNOWN, "the exporter says unknown"),
+    "unhealthy": QueryResult(QueryStatus.UNHEALTHY, "the exporter reports unhealthy"),
+    "unknown": QueryResult(QueryStatus.UNKNOWN, "the exporter reports unknown"),
 }
 _WORST = (QueryStatus.UNHEALTHY, QueryStatus.UNKNOWN, QueryStatus.HEALTHY)
 
@@ -67,7 +67,11 @@ async def query_service(service: SocketQuery) -> AsyncGenerator[QueryResult, Non
         yield QueryResult(QueryStatus.NOT_APPLICABLE if is_off else QueryStatus.UNKNOWN, f"{service.path}: {reason}")
     except (StreamTerminatedError, ProtocolError, H2Error, RuntimeError, ValueError, AssertionError):
         # RuntimeError: uvloop's for a transport that is closed; AssertionError: grpclib's for a message that is cut.
-        reason = "it says too much" if channel.is_flooded else "the connection was lost, or is none of gRPC"
+        reason = (
+            "the answer is too long"
+            if channel.is_flooded
+            else "the connection was lost, or the service does not use gRPC"
+        )
         yield QueryResult(QueryStatus.UNKNOWN, f"{service.path}: {reason}")
 
 
@@ -115,7 +119,7 @@ async def _watch(channel: LimitedChannel, service: SocketQuery) -> AsyncGenerato
                 return
         async with asyncio.timeout(service.timeout):
             await stream.recv_trailing_metadata()
-    yield QueryResult(QueryStatus.UNKNOWN, f"{service.path}: it ended the call")
+    yield QueryResult(QueryStatus.UNKNOWN, f"{service.path}: the service ended the call")
 
 
 async def _call(channel: LimitedChannel, service: SocketQuery, method: str, request: bytes) -> bytes:
@@ -128,7 +132,7 @@ async def _call(channel: LimitedChannel, service: SocketQuery, method: str, requ
 def _parse_response(message: bytes) -> QueryResult:
     """Return the result of a HealthCheckResponse. Its only field has one byte, because there are four statuses."""
     status = message[1] if len(message) == 2 and message[0] == _STATUS else 0 if not message else -1
-    return _SERVING_STATUSES.get(status, QueryResult(QueryStatus.UNKNOWN, "the service answers what is no status"))
+    return _SERVING_STATUSES.get(status, QueryResult(QueryStatus.UNKNOWN, "the answer is not a health status"))
 
 
 def _encode_request(service_name: str) -> bytes:
@@ -159,7 +163,7 @@ def _parse_results(message: bytes, gpu_name: str) -> list[QueryResult]:
         return [
             _GPU_STATES.get(
                 gpu.health.lower(),
-                QueryResult(QueryStatus.UNKNOWN, f"the exporter says {escape(shorten(gpu.health, _TEXT_LIMIT))}"),
+                QueryResult(QueryStatus.UNKNOWN, f"the exporter reports {escape(shorten(gpu.health, _TEXT_LIMIT))}"),
             )
             for gpu in GpuStateResponse.parse(message).gpu_state
             if not names.isdisjoint(

@@ -71,7 +71,7 @@ async def test_an_answer_for_each_container_in_order(node):  # 53
 
 async def test_nothing_asked_for_is_an_error(node):  # 53, fact 12
     for containers in ((), ([],)):
-        with pytest.raises(Exception, match="no device is asked for"):
+        with pytest.raises(Exception, match="the request names no device"):
             await ask(node, *containers)
 
 

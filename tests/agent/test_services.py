@@ -30,7 +30,7 @@ async def test_a_service_says_that_its_device_is_ill_and_well_again(node):
         await node.allocatable(NPU, 2)
         one.say(NOT_SERVING)
         await ill(node, ONE)
-        assert reasons(agent) == {ONE: "state: the service says NOT_SERVING", TWO: ""}
+        assert reasons(agent) == {ONE: "state: the service reports NOT_SERVING", TWO: ""}
         one.say(SERVING)
         await ill(node)
 
@@ -62,7 +62,7 @@ async def test_an_exporter_comes_ends_and_is_taken_away(node):
         await node.allocatable(NPU, 2)
         async with exporter(str(path), encode_response((ONE, "unhealthy"), (TWO, "healthy"))):
             await ill(node, ONE)
-            assert reasons(agent) == {ONE: "state: the exporter says unhealthy", TWO: ""}
+            assert reasons(agent) == {ONE: "state: the exporter reports unhealthy", TWO: ""}
             left_behind(path)
         asked = agent.tracker.counter_values.check_results.get(("state", "unknown"), 0)
         await node.until(lambda: agent.tracker.counter_values.check_results.get(("state", "unknown"), 0) > asked)

@@ -48,7 +48,7 @@ def nothing_stays():
 
 def all_went_well(done):
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "All 6 steps as they should be." in done.stdout
+    assert "All 6 steps succeeded." in done.stdout
     assert [line for line in done.stdout.splitlines() if count_columns(line) > 80] == []
     assert "\033" not in done.stdout
     assert done.stderr == ""
@@ -95,7 +95,7 @@ def test_demo_where_dev_shm_cannot_be_written():
 def test_demo_with_next_to_nothing_in_dev():
     done = run_demo_unshared("mount -t tmpfs none /dev; mknod /dev/null c 1 3; mknod /dev/urandom c 1 9")
     all_went_well(done)
-    assert "left out: no pseudo-terminal" in done.stdout
+    assert "skipped: no pseudo-terminal" in done.stdout
 
 
 def test_a_step_that_goes_wrong_makes_it_fail(monkeypatch, capsys):
@@ -111,7 +111,7 @@ def test_a_step_that_goes_wrong_makes_it_fail(monkeypatch, capsys):
     assert main(["lab", "--demo"]) == 1
     out = capsys.readouterr().out
     assert "    ✖ expected  one device\n      seen      none\n" in out
-    assert "1 of 6 steps did not go as they should." in out
+    assert "1 of 6 steps failed." in out
 
 
 # ------------------------------------------------------------ through a pipe
@@ -144,7 +144,7 @@ def test_unplugging_and_a_kubelet_that_is_away():
     done = device_agent("lab", given=script)
     said = done.stdout
     assert "lab.example/pty pty: Healthy → Unhealthy: absent" in said
-    assert "✖ it is unplugged already" in said
+    assert "✖ the terminal is unplugged already" in said
     assert "plugged in; no kubelet is running" in said
     assert "✖ the kubelet: no kubelet is running" in said
     assert said.count("lab> show") == script.count("show lab")
@@ -152,17 +152,17 @@ def test_unplugging_and_a_kubelet_that_is_away():
 
 
 WRONG = {
-    "alocate x": "alocate: no such word; nearest: allocate",
-    "allocate": "say: allocate RESOURCE [N]",
-    "allocate lab.example/null none": "none: a number of devices is wanted",
-    "allocate lab.example/null 0": "0: a number of devices is wanted",
+    "alocate x": "alocate: unknown command; nearest: allocate",
+    "allocate": "usage: allocate RESOURCE [N]",
+    "allocate lab.example/null none": "none: not a number of devices; write 1 to 1000000",
+    "allocate lab.example/null 0": "0: not a number of devices; write 1 to 1000000",
     "allocate lab.example/null 11": "UnexpectedAdmissionError",
-    "allocate lab.example/nul": "has never heard of lab.example/nul",
+    "allocate lab.example/nul": "does not know lab.example/nul",
     "show lab.example/nul": "no resource and no pod; nearest: lab.example/null",
     "release p9": "p9: no such pod; there are: none",
-    "kubelet dance": "say: kubelet restart, stop or start",
-    "kubelet start": "it is running",
-    "\x1b[2J": r'"\x1b[2J": no such word',
+    "kubelet dance": "usage: kubelet restart|stop|start",
+    "kubelet start": "the kubelet is running already",
+    "\x1b[2J": r'"\x1b[2J": unknown command',
 }
 
 
@@ -253,15 +253,15 @@ class Screen:
 @no_terminals
 def test_on_a_terminal():
     screen = Screen("lab")
-    screen.until("help lists the words")
+    screen.until("help lists the commands")
     screen.until("lab> ")
     screen.type("unplug\r")
-    screen.until("unplugged; the kubelet has it after")
+    screen.until("unplugged; the kubelet has the change after")
     screen.until("lab> ")
     screen.type("alloc\tlab.example/nu\t\r")  # Tab completes
     screen.until("node /dev/null")
     screen.type("bogus\r")
-    screen.until("no such word")
+    screen.until("unknown command")
     screen.until("lab> ")
     screen.type("\x04")
     assert screen.end() == 0
@@ -304,7 +304,7 @@ def test_what_a_container_gets():
         "env  A=1",
         "annotation b.com/c=2",
     ]
-    assert format_grant_options(ContainerOptions(), lambda path: Absent("")) == ["nothing at all"]
+    assert format_grant_options(ContainerOptions(), lambda path: Absent("")) == ["the grant is empty"]
 
 
 def test_the_configuration_made_here_is_without_a_mistake(tmp_path):
@@ -358,4 +358,4 @@ def test_a_tree_in_place_of_the_host(tree, tmp_path, recorded):
     done = device_agent("lab", "--root", root, given=lines)
     assert "node /dev/fuse   char 10:229   rw" in done.stdout
     assert "env  PCIDEVICE_LAB_EXAMPLE_PCI-NETWORK=0000:3b:00.0" in done.stdout
-    assert "a tree in place of the host has no terminal" in done.stdout
+    assert "with --root the lab has no terminal" in done.stdout

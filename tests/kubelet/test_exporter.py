@@ -20,7 +20,7 @@ from agent.kubelet.messages.metricssvc import GpuState, GpuStateResponse
 from agent.kubelet.socket_query import _parse_results, query_service
 
 A, B = "0000:3b:00.0", "0000:5e:00.0"
-ILL = QueryResult(QueryStatus.UNHEALTHY, "the exporter says unhealthy")
+ILL = QueryResult(QueryStatus.UNHEALTHY, "the exporter reports unhealthy")
 
 
 def pytest_asyncio_loop_factories():
@@ -78,9 +78,9 @@ def path(tmp_path):
         ([("0000:3B:00.0", "Healthy")], A, QueryResult(QueryStatus.HEALTHY)),
         ([(A, "unhealthy")], f"uuid-{A}", ILL),
         ([(A, "healthy"), (A, "unhealthy"), (A, "healthy")], A, ILL),  # a card in partitions
-        ([(A, "unknown")], A, QueryResult(QueryStatus.UNKNOWN, "the exporter says unknown")),
-        ([(A, "")], A, QueryResult(QueryStatus.UNKNOWN, "the exporter says ")),
-        ([(A, "on\nfire")], A, QueryResult(QueryStatus.UNKNOWN, "the exporter says on\\nfire")),
+        ([(A, "unknown")], A, QueryResult(QueryStatus.UNKNOWN, "the exporter reports unknown")),
+        ([(A, "")], A, QueryResult(QueryStatus.UNKNOWN, "the exporter reports ")),
+        ([(A, "on\nfire")], A, QueryResult(QueryStatus.UNKNOWN, "the exporter reports on\\nfire")),
         ([(B, "healthy")], A, QueryResult(QueryStatus.UNKNOWN, f"the exporter does not list {A}")),
         ([], A, QueryResult(QueryStatus.UNKNOWN, f"the exporter does not list {A}")),
     ],
@@ -112,7 +112,7 @@ async def test_an_exporter_of_another_kind_says_nothing(path):
 
 async def test_one_that_says_too_much_is_left(path):
     async with exporter(path, bytes(300 * 1024)):
-        assert await once(path) == QueryResult(QueryStatus.UNKNOWN, f"{path}: it says too much")
+        assert await once(path) == QueryResult(QueryStatus.UNKNOWN, f"{path}: the answer is too long")
 
 
 async def test_an_answer_is_read_beside_the_event_loop(path, monkeypatch):

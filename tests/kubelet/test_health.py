@@ -17,7 +17,7 @@ from agent.kubelet.grpc_channel import RawCodec
 from agent.kubelet.socket_query import query_service
 
 WELL = QueryResult(QueryStatus.HEALTHY)
-ILL = QueryResult(QueryStatus.UNHEALTHY, "the service says NOT_SERVING")
+ILL = QueryResult(QueryStatus.UNHEALTHY, "the service reports NOT_SERVING")
 SERVING, NOT_SERVING = b"\x08\x01", b"\x08\x02"
 
 
@@ -88,11 +88,11 @@ async def once(path, seconds=20.0):
 STATUSES = [
     (SERVING, WELL),
     (NOT_SERVING, ILL),
-    (b"", QueryResult(QueryStatus.UNKNOWN, "the service says UNKNOWN")),
-    (b"\x08\x00", QueryResult(QueryStatus.UNKNOWN, "the service says UNKNOWN")),
-    (b"\x08\x03", QueryResult(QueryStatus.UNKNOWN, "the service says SERVICE_UNKNOWN")),
+    (b"", QueryResult(QueryStatus.UNKNOWN, "the service reports UNKNOWN")),
+    (b"\x08\x00", QueryResult(QueryStatus.UNKNOWN, "the service reports UNKNOWN")),
+    (b"\x08\x03", QueryResult(QueryStatus.UNKNOWN, "the service reports SERVICE_UNKNOWN")),
     *(
-        (junk, QueryResult(QueryStatus.UNKNOWN, "the service answers what is no status"))
+        (junk, QueryResult(QueryStatus.UNKNOWN, "the answer is not a health status"))
         for junk in (b"\x08\x07", b"{}", b"\x08")
     ),
 ]
@@ -168,7 +168,9 @@ async def test_an_answer_that_is_cut_short_is_none(path, torn, watch):
 
     async with Torn(watch=watch).serve(path):
         answer = await once(path)
-    assert answer == QueryResult(QueryStatus.UNKNOWN, f"{path}: the connection was lost, or is none of gRPC")
+    assert answer == QueryResult(
+        QueryStatus.UNKNOWN, f"{path}: the connection was lost, or the service does not use gRPC"
+    )
 
 
 async def test_who_floods_leaves_others_their_turn(path, monkeypatch):
@@ -213,7 +215,7 @@ async def test_an_answer_without_end_is_not_taken(path, watch):
 
     async with Endless(watch=watch).serve(path):
         answer = await once(path)
-    assert answer == QueryResult(QueryStatus.UNKNOWN, f"{path}: it says too much")
+    assert answer == QueryResult(QueryStatus.UNKNOWN, f"{path}: the answer is too long")
     assert sent <= 2 * 256 * 1024
 
 
@@ -233,7 +235,7 @@ async def test_a_peer_that_says_nothing_of_use_is_left(path):
     server = await asyncio.start_unix_server(peer, path)
     async with server:
         answer = await once(path)
-    assert answer == QueryResult(QueryStatus.UNKNOWN, f"{path}: it says too much")
+    assert answer == QueryResult(QueryStatus.UNKNOWN, f"{path}: the answer is too long")
 
 
 async def test_a_peer_that_breaks_the_protocol_is_left_in_silence(path, caplog):
@@ -250,7 +252,9 @@ async def test_a_peer_that_breaks_the_protocol_is_left_in_silence(path, caplog):
     async with server:
         answer = await once(path)
         await gone.wait()
-    assert answer == QueryResult(QueryStatus.UNKNOWN, f"{path}: the connection was lost, or is none of gRPC")
+    assert answer == QueryResult(
+        QueryStatus.UNKNOWN, f"{path}: the connection was lost, or the service does not use gRPC"
+    )
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 

@@ -1,9 +1,9 @@
-"""An agent and a simulated kubelet in one process, with this machine's devices: try it without a cluster.
+"""An agent and a simulated kubelet in one process, with the devices of this machine. You need no cluster.
 
-Everything is in a private directory that is gone at the end; nothing on the machine is changed, and an ordinary user
-can do it. With --config your own configuration is tried, else one is made of what is here. Type help for the words;
-lines can come through a pipe as well:  echo allocate lab.example/fuse | device-agent lab
-Exit code 0: ended. 1: a line or a step of the demo that did not go as it should.
+The lab writes only to a private directory, which it deletes at the end. It changes nothing on the machine, and an
+ordinary user can run it. With --config it uses your configuration, else it writes one for this machine. Type help for
+the commands. They can also come from a pipe:  echo allocate lab.example/fuse | device-agent lab
+Exit code 0: ended. 1: a failed line, or a failed step of the demo.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ DEFAULTS = {"config": ""}  # that of this machine's agent is tried only when it 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the flags of `lab`."""
-    parser.add_argument("--demo", action="store_true", help="six steps that show what it does, and end")
-    parser.add_argument("--write", metavar="DIR", help="write the configuration made for this machine there, and end")
+    parser.add_argument("--demo", action="store_true", help="run the six steps of the demo, and end")
+    parser.add_argument("--write", metavar="DIR", help="write the configuration for this machine to DIR, and end")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -61,7 +61,7 @@ async def _open_lab(root: Root, user_directory: str, arguments: argparse.Namespa
             for finding in lab.configuration.findings:
                 print(render(finding), file=sys.stderr)
             if not lab.configuration.resources:
-                print("device-agent lab: there is no resource to serve", file=sys.stderr)
+                print("device-agent lab: the configuration has no resource", file=sys.stderr)
                 return FAILED
             with forward_log(None if arguments.demo else session.print_log_record):
                 async with run_lab(lab):
@@ -78,7 +78,7 @@ async def _open_lab(root: Root, user_directory: str, arguments: argparse.Namespa
 def _write_configuration(root: Root, directory: str) -> int:
     try:
         if os.path.lexists(os.path.join(directory, "resources.d", "lab.toml")):
-            print(f"device-agent lab: {directory}/resources.d/lab.toml is there already", file=sys.stderr)
+            print(f"device-agent lab: {directory}/resources.d/lab.toml exists already", file=sys.stderr)
             return FAILED
         write_entries(directory, "lab.toml", list(build_entries(root)))
     except OSError as error:

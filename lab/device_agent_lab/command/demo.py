@@ -40,13 +40,13 @@ class Demo:
 
     async def run(self) -> int:
         """Run all steps. Return the exit code: 0 if every step succeeds, else FAILED."""
-        self._print_line("A simulated kubelet in a private directory; the devices are this machine's own.")
+        self._print_line("A simulated kubelet in a private directory, with the devices of this machine.")
         self._print_line("Nothing on the machine is changed.")
         steps: tuple[tuple[str, str, Callable[[], AsyncIterator[str]]], ...] = (
-            ("What is here", "device-agent scan", self._show_host),
+            ("Devices of this host", "device-agent scan", self._show_host),
             ("Resources, a few lines of TOML each", "device-agent lab --write DIR", self._show_resources),
             ("The kubelet starts; each resource registers by itself", "echo | device-agent lab", self._start_kubelet),
-            ("A container asks, and gets", "", self._allocate),
+            ("A container requests a device", "", self._allocate),
             ("A device is unplugged, and plugged in again", "echo replug | device-agent lab", self._replug),
             (
                 "The kubelet restarts, wipes its directory",
@@ -71,7 +71,7 @@ class Demo:
         except DemoStepError as step_error:
             failure = step_error
         except (TimeoutError, OSError, PodRefused, KubeletStopped, KubeletCrashed) as error:
-            failure = DemoStepError(f"it to go through within {DEADLINE:g} s", str(error) or type(error).__name__)
+            failure = DemoStepError(f"success within {DEADLINE:g} s", str(error) or type(error).__name__)
         else:
             return True
         self._print_line(self._terminal.style(f"    ✖ expected  {failure.expected}", "red"))
@@ -90,7 +90,7 @@ class Demo:
         findings = [render(finding) for finding in lab.configuration.findings]
         if findings or len(lab.resource_names) != len(lab.entries):
             actual = f"{len(lab.resource_names)} of {len(lab.entries)}; " + "; ".join(findings)
-            raise DemoStepError(f"{len(lab.entries)} resources without a mistake", actual)
+            raise DemoStepError(f"{len(lab.entries)} resources without an error", actual)
         for entry in lab.entries:
             lines = [line for line in entry.toml.splitlines() if not line.startswith("[[")]
             entry_text = "; ".join(" ".join(line.split()) for line in lines[1:])
@@ -134,7 +134,7 @@ class Demo:
             host for host, _ in pod.options.devices.values() if not isinstance(lab.root.find_node(host), DeviceNode)
         ]
         if missing_nodes or not pod.options.devices:
-            raise DemoStepError("nodes that are there", ", ".join(missing_nodes) or "none")
+            raise DemoStepError("device nodes that exist", ", ".join(missing_nodes) or "none")
         yield f"{pod.ids[0]}  of {resource}"
         for line in format_grant_options(pod.options, lab.root.find_node):
             yield line
@@ -143,7 +143,7 @@ class Demo:
     async def _replug(self) -> AsyncIterator[str]:
         lab = self._lab
         if lab.terminal is None:
-            yield f"left out: {lab.no_terminal_reason}"
+            yield f"skipped: {lab.no_terminal_reason}"
             return
         yield f"(a pseudo-terminal of the demo's own, unplugged for {UNPLUG_SECONDS:g} s)"
         if not lab.directories.links:
@@ -174,7 +174,7 @@ class Demo:
         if unlisted_resources:
             raise DemoStepError("a new list of each resource", f"none of {', '.join(unlisted_resources)}")
         count = len(lab.resource_names)
-        yield f"{count} of {count} listed again {lab.measure_listing_time():.0f} ms after kubelet.sock was back,"
+        yield f"{count} of {count} listed again {lab.measure_listing_time():.0f} ms after kubelet.sock appeared,"
         yield f"with the same {format_count(sum(map(len, previous_ids.values())), 'id')}: nothing lost"
 
     def _choose_resource(self) -> str:
@@ -184,13 +184,11 @@ class Demo:
 
     def _print_summary(self, steps: int, failure_count: int) -> None:
         if failure_count:
-            self._print_line(
-                self._terminal.style(f"{failure_count} of {steps} steps did not go as they should.", "red")
-            )
+            self._print_line(self._terminal.style(f"{failure_count} of {steps} steps failed.", "red"))
             return
-        self._print_line(f"All {steps} steps as they should be.")
-        self._print_line("Go on:  device-agent lab               stays open: unplug, allocate by hand")
-        self._print_line("        device-agent scan DEVICE       all that is known of one device")
+        self._print_line(f"All {steps} steps succeeded.")
+        self._print_line("Next:   device-agent lab               stays open: unplug, allocate by hand")
+        self._print_line("        device-agent scan DEVICE       all facts of one device")
         self._print_line("        docs/quickstart.md             on a real node")
 
 

@@ -29,4 +29,4 @@ def format_grant_options(options: ContainerOptions, find_node: Callable[[str], D
     text_lines += [f"cdi  {make_printable(name, None)}" for name in options.cdi_devices]
     text_lines += [f"env  {name}={make_printable(value, None)}" for name, value in options.envs.items()]
     text_lines += [f"annotation {name}={make_printable(value, None)}" for name, value in options.annotations.items()]
-    return text_lines or ["nothing at all"]
+    return text_lines or ["the grant is empty"]

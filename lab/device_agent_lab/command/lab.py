@@ -180,12 +180,12 @@ class Lab:
 
     def _open_terminal(self) -> PseudoTerminal | None:
         if self.root.prefix:
-            self.no_terminal_reason = "a tree in place of the host has no terminal of the lab's"
+            self.no_terminal_reason = "with --root the lab has no terminal"
             return None
         try:
             return PseudoTerminal(self.directories.links)
         except OSError as error:
-            self.no_terminal_reason = f"no pseudo-terminal can be had here: {error.strerror or error}"
+            self.no_terminal_reason = f"no pseudo-terminal: {error.strerror or error}"
             return None
 
     def _configure(self) -> None:

@@ -39,24 +39,28 @@ class LabCommands:
         self._lab = lab
         self._terminal = terminal
         self.commands: Mapping[str, LabCommand] = {
-            "help": LabCommand("", "this", self._help),
+            "help": LabCommand("", "print this list", self._help),
             "show": LabCommand(
-                "[RESOURCE|POD]", "what is listed and held; one resource; what a pod got", self._show, 0, 1
+                "[RESOURCE|POD]", "print all resources and pods, one resource, or the grant of a pod", self._show, 0, 1
             ),
             "allocate": LabCommand(
-                "RESOURCE [N]", "a pod asks for N devices (1), and what it gets", self._allocate, 1, 2
+                "RESOURCE [N]",
+                "start a pod that requests N devices (default: 1), and print its grant",
+                self._allocate,
+                1,
+                2,
             ),
-            "release": LabCommand("POD", "the pod ends", self._release, 1, 1),
-            "kubelet": LabCommand("restart|stop|start", "what happens to the kubelet", self._kubelet, 1, 1),
+            "release": LabCommand("POD", "end the pod", self._release, 1, 1),
+            "kubelet": LabCommand("restart|stop|start", "restart, stop or start the kubelet", self._kubelet, 1, 1),
             "unplug": LabCommand(
                 "",
-                f"take the lab's own terminal away ({lab_configuration.PTY})",
+                f"unplug the terminal of the lab ({lab_configuration.PTY})",
                 partial(self._set_plugged, plugged=False),
             ),
-            "plug": LabCommand("", "plug it in again", partial(self._set_plugged, plugged=True)),
-            "replug": LabCommand("", "both", self._replug),
-            "reload": LabCommand("", "read the configuration again, apply what differs", self._reload),
-            "quit": LabCommand("", "end (also: end of input)", self._help),
+            "plug": LabCommand("", "plug the terminal in again", partial(self._set_plugged, plugged=True)),
+            "replug": LabCommand("", "unplug and plug in", self._replug),
+            "reload": LabCommand("", "load the configuration again and apply the changes", self._reload),
+            "quit": LabCommand("", "end the lab, as the end of input does", self._help),
         }
 
     async def run_line(self, line: str) -> list[str]:
@@ -70,11 +74,11 @@ class LabCommands:
         if command is None:
             nearest_name = find_nearest(name, self.commands)
             raise LabCommandError(
-                f"{make_printable(name)}: no such word"
+                f"{make_printable(name)}: unknown command"
                 + (f"; nearest: {nearest_name}" if nearest_name else "; try: help")
             )
         if not command.min_arguments <= len(command_arguments) <= command.max_arguments:
-            raise LabCommandError(f"say: {name} {command.arguments}".rstrip())
+            raise LabCommandError(f"usage: {name} {command.arguments}".rstrip())
         try:
             return await command.run(*command_arguments)
         except PodRefused as refused:
@@ -153,13 +157,13 @@ class LabCommands:
 
     async def _allocate(self, resource: str, count: str = "1") -> list[str]:
         if not count.isascii() or not count.isdecimal() or not 0 < int(count[:7]) <= 1_000_000:
-            raise LabCommandError(f"{make_printable(count)}: a number of devices is wanted")
+            raise LabCommandError(f"{make_printable(count)}: not a number of devices; write 1 to 1000000")
         pod = await self._lab.allocate(resource, int(count))
         if pod.options.without:
             nearest_name = find_nearest(resource, self._lab.resource_names)
             hint = f"; nearest: {nearest_name}" if nearest_name else ""
             raise LabCommandError(
-                f"the kubelet has never heard of {make_printable(resource)}: the pod would start without{hint}"
+                f"the kubelet does not know {make_printable(resource)}: the pod would start without a device{hint}"
             )
         return [f"{pod.name}: {' '.join(pod.ids)}", *format_grant_options(pod.options, self._lab.root.find_node)]
 
@@ -170,7 +174,7 @@ class LabCommands:
                 f"{make_printable(name)}: no such pod; there are: {', '.join(self._lab.pods) or 'none'}"
             )
         self._lab.release(name)
-        return [f"{pod.name} ended; {' '.join(pod.ids)} can be had again"]
+        return [f"{pod.name} ended; free again: {' '.join(pod.ids)}"]
 
     async def _kubelet(self, action: str) -> list[str]:
         lab = self._lab
@@ -178,9 +182,9 @@ class LabCommands:
             await lab.kubelet.stop()
             return ["stopped"]
         if action not in {"restart", "start"}:
-            raise LabCommandError("say: kubelet restart, stop or start")
+            raise LabCommandError("usage: kubelet restart|stop|start")
         if action == "start" and lab.kubelet.running:
-            raise LabCommandError("it is running")
+            raise LabCommandError("the kubelet is running already")
         await lab.kubelet.stop()
         await lab.kubelet.start()
         await lab.kubelet.until(lab.is_listed, DEADLINE)
@@ -194,10 +198,12 @@ class LabCommands:
         terminal = self._lab.terminal
         state_text = "plugged in" if plugged else "unplugged"
         if terminal is not None and terminal.is_plugged is plugged:
-            raise LabCommandError(f"it is {state_text} already")
+            raise LabCommandError(f"the terminal is {state_text} already")
         milliseconds = await self._lab.replug(plugged=plugged)
         kubelet_text = (
-            f"the kubelet has it after {milliseconds:.0f} ms" if self._lab.kubelet.running else "no kubelet is running"
+            f"the kubelet has the change after {milliseconds:.0f} ms"
+            if self._lab.kubelet.running
+            else "no kubelet is running"
         )
         return [f"{state_text}; {kubelet_text}"]
 
@@ -208,7 +214,7 @@ class LabCommands:
         if errors:
             error_text = "\n".join(map(render_finding, errors))
             raise LabCommandError(
-                f"{error_text}\nrefused: {format_count(len(errors), 'error')}; everything stays as it is"
+                f"{error_text}\nrefused: {format_count(len(errors), 'error')}; the active configuration stays"
             )
         change = await lab.agent.reload(configuration)
         lab.configuration = configuration

@@ -63,7 +63,7 @@ class PseudoTerminal:
                 if self._links or not self.path or name == self.path:
                     return master, name
                 unused_masters.append(master)
-            raise OSError(f"{self.path} is somebody else's now")
+            raise OSError(f"{self.path} belongs to another program now")
         finally:
             for unused_master in unused_masters:
                 os.close(unused_master)

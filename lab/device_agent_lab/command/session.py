@@ -20,7 +20,7 @@ from device_agent_lab.simulated.events import KubeletEvent
 
 FAILED = 1
 PROMPT = "lab> "
-_EVENT_TEXTS = {"listening": "kubelet.sock is there", "stopped": "stopped", "crashed": "crashed"}
+_EVENT_TEXTS = {"listening": "kubelet.sock exists", "stopped": "stopped", "crashed": "crashed"}
 
 
 class LineInput:
@@ -125,7 +125,7 @@ class Session:
         self._lines = line_input
         self._print(lab.agent.status.format_line())
         if lab.terminal is not None and line_input.is_interactive:
-            self._print(f"help lists the words, Tab completes. unplug takes {lab.terminal.path} away.")
+            self._print(f"help lists the commands, Tab completes. unplug removes {lab.terminal.path}.")
         while (line := await line_input.read_line()) is not None and line.strip() != "quit":
             if not line.strip():
                 continue
