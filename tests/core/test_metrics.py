@@ -15,7 +15,8 @@ from agent.core.entry.clause_check import ClauseCheck
 from agent.core.grants.held_ids import Holder
 from agent.core.health.drain_overlay import Drain, DrainSet
 from agent.core.inventory.listing import Listing, SkippedPath
-from agent.core.report.exposition import CounterValues, Distribution, HistogramFamily, MetricFamily, format_families
+from agent.core.report.counter_values import CounterValues, Distribution
+from agent.core.report.exposition import HistogramFamily, MetricFamily, format_families
 from agent.core.report.metrics import CHECK_RESULTS, EVENT_SOURCES, KERNEL_LOG, SeriesOptions, format_metrics
 from agent.core.struct import replace
 from agent.counters import Counters

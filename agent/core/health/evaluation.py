@@ -9,9 +9,9 @@ from agent.core.changes import find_changes
 from agent.core.entry.check import StepContext
 from agent.core.entry.kernel_log import KernelLogHistory, LogKey
 from agent.core.health.check_states import CheckStates, DeviceRef
-from agent.core.health.evaluation_step import EvaluationStep
+from agent.core.health.evaluation_step import EvaluationStep, add_check_reasons
 from agent.core.inventory.candidate import Candidate
-from agent.core.inventory.check_run import find_one_look_failure, find_partner_wait, list_checks, list_partners
+from agent.core.inventory.check_run import find_one_look_failure, list_checks, list_partners
 from agent.core.lists.resource_names import ResourceCandidates
 from agent.core.struct import Struct, field, replace
 
@@ -166,20 +166,7 @@ def _list_subscriptions(candidate: Candidate) -> Iterator[LogKey | DeviceRef]:
 
 def evaluate_one_look(candidates: ResourceCandidates) -> ResourceCandidates:
     """Return the candidates of a single look, each failure as unhealthy reason: thresholds need several looks."""
-
-    def evaluate_candidate(candidate: Candidate) -> Candidate:
-        reason = find_one_look_failure(candidate.check_results)
-        not_ready_reason, unhealthy_partners = find_partner_wait(candidate.dependents, find_one_look_failure)
-        if not (reason or not_ready_reason or unhealthy_partners):
-            return candidate
-        return replace(
-            candidate,
-            unhealthy_reason=candidate.unhealthy_reason or reason,
-            not_ready_reason=candidate.not_ready_reason or not_ready_reason,
-            unhealthy_partners=unhealthy_partners,
-        )
-
     return {
-        resource_key: {key: evaluate_candidate(candidate) for key, candidate in by_key.items()}
+        resource_key: {key: add_check_reasons(candidate, find_one_look_failure) for key, candidate in by_key.items()}
         for resource_key, by_key in candidates.items()
     }

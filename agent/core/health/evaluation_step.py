@@ -11,7 +11,12 @@ from agent.core.entry.check_results import DeviceCheckResult, resolve_partners
 from agent.core.entry.check_state import HEALTHY, NEW, CheckState
 from agent.core.health.check_states import CheckStates, DeviceCheckStates, DeviceRef
 from agent.core.inventory.candidate import Candidate
-from agent.core.inventory.check_run import find_partner_wait, find_unhealthy_partners, list_checks
+from agent.core.inventory.check_run import (
+    FailureReason,
+    find_partner_wait,
+    find_unhealthy_partners,
+    list_checks,
+)
 from agent.core.reason import NO_REASON, Reason
 from agent.core.struct import replace
 
@@ -86,25 +91,7 @@ class EvaluationStep:
 
         is_look: the candidate was part of the look. False: only a kernel log line or a partner changed.
         """
-        step_checks = partial(self._step_checks, is_look=is_look)
-        reason = step_checks(candidate.check_results)
-        not_ready_reason, unhealthy_partners = find_partner_wait(candidate.dependents, step_checks)
-        unhealthy_reason, not_ready_reason = (
-            candidate.unhealthy_reason or reason,
-            candidate.not_ready_reason or not_ready_reason,
-        )
-        if (unhealthy_reason, not_ready_reason, unhealthy_partners) == (
-            candidate.unhealthy_reason,
-            candidate.not_ready_reason,
-            candidate.unhealthy_partners,
-        ):
-            return candidate
-        return replace(
-            candidate,
-            unhealthy_reason=unhealthy_reason,
-            not_ready_reason=not_ready_reason,
-            unhealthy_partners=unhealthy_partners,
-        )
+        return add_check_reasons(candidate, partial(self._step_checks, is_look=is_look))
 
     def _step_checks(self, check_results: Iterable[DeviceCheckResult], *, is_look: bool) -> Reason:
         """Step these checks and return the reason of the first failing check."""
@@ -210,3 +197,20 @@ class EvaluationStep:
             self._absent_devices[location_ref] = DeviceCheckStates(
                 device.location, {**previous.check_states, **failing_states}
             )
+
+
+def add_check_reasons(candidate: Candidate, find_failure_reason: FailureReason) -> Candidate:
+    """Return the candidate with its unhealthy reason, its not-ready reason and its unhealthy partners."""
+    reason = find_failure_reason(candidate.check_results)
+    not_ready_reason, unhealthy_partners = find_partner_wait(candidate.dependents, find_failure_reason)
+    unhealthy_reason = candidate.unhealthy_reason or reason
+    not_ready_reason = candidate.not_ready_reason or not_ready_reason
+    current = (candidate.unhealthy_reason, candidate.not_ready_reason, candidate.unhealthy_partners)
+    if (unhealthy_reason, not_ready_reason, unhealthy_partners) == current:
+        return candidate
+    return replace(
+        candidate,
+        unhealthy_reason=unhealthy_reason,
+        not_ready_reason=not_ready_reason,
+        unhealthy_partners=unhealthy_partners,
+    )
