@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from math import comb
 from operator import add, mul, sub
 
@@ -144,13 +145,7 @@ def _list_ways(
 
 def _search(costs: Costs, size: int) -> list[int]:
     """Return the best greedy choice of several starts, improved by exchanges. The cheapest kind is the first start."""
-    cost_rows: dict[int, Sequence[int]] = {}
-
-    def get_pair_costs(kind: int) -> Sequence[int]:
-        if kind not in cost_rows:
-            cost_rows[kind] = costs.get_pair_costs(kind)
-        return cost_rows[kind]
-
+    get_pair_costs = cache(costs.get_pair_costs)
     order = sorted(
         (kind for kind, capacity in enumerate(costs.capacities) if capacity), key=lambda kind: costs.own_costs[kind]
     )
@@ -186,8 +181,9 @@ def _choose_greedily(costs: Costs, size: int, start: int, get_pair_costs: Callab
     free_kinds = [kind for kind, capacity in enumerate(costs.capacities) if capacity]
     for n in range(size):
         if n * len(free_kinds) > _STEPS_LIMIT:
-            for kind in _list_free_kinds(costs.capacities, choice.counts, size - n):
-                choice.counts[kind] += 1
+            for kind in free_kinds:
+                count = min(costs.capacities[kind] - choice.counts[kind], size - sum(choice.counts))
+                choice.counts[kind] += count
             break
         kind = start if n == 0 else min(free_kinds, key=choice.next_costs.__getitem__)
         if n == size - 1:
@@ -210,12 +206,11 @@ def _improve_choice(choice: _Choice, costs: Costs, get_pair_costs: Callable[[int
     for kind, count in enumerate(counts):
         for _ in range(count):
             choice.add_device(kind, get_pair_costs(kind))
-    kinds = range(len(counts))
     for _ in range(rounds):
         previous_cost = choice.cost
-        for kind in [kind for kind in kinds if choice.counts[kind]]:
+        for kind in [kind for kind, count in enumerate(choice.counts) if count]:
             choice.remove_device(kind, get_pair_costs(kind))
-            free_kinds = (other for other in kinds if choice.counts[other] < costs.capacities[other])
+            free_kinds = (other for other, limit in enumerate(costs.capacities) if choice.counts[other] < limit)
             best_kind = min(free_kinds, key=choice.next_costs.__getitem__)
             if choice.next_costs[best_kind] >= choice.next_costs[kind]:
                 best_kind = kind
@@ -223,10 +218,3 @@ def _improve_choice(choice: _Choice, costs: Costs, get_pair_costs: Callable[[int
         if choice.cost == previous_cost:
             break
     return choice.counts
-
-
-def _list_free_kinds(capacities: Sequence[int], counts: Sequence[int], size: int) -> Iterator[int]:
-    for kind, capacity in enumerate(capacities):
-        for _ in range(min(capacity - counts[kind], size)):
-            yield kind
-            size -= 1

@@ -37,8 +37,7 @@ class HeldIdHistory(Struct):
     """IDs that a pod may still use.
 
     unnamed_since: for each ID the monotonic time of the first answer without it. None if the last answer named the ID,
-    or if
-    no answer came late enough after the grant.
+    or if no answer came late enough after the grant.
     """
 
     unnamed_since: Mapping[str, float | None] = field(default_factory=dict)
