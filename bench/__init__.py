@@ -1,1 +1,1 @@
-"""The measurements: `make bench`, `make bench ONLY=name`. What they mean: docs/performance.md."""
+"""The measurements: `make bench`, `make bench ONLY=name`. docs/performance.md explains them."""

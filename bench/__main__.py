@@ -1,4 +1,4 @@
-"""Measures and shows; with --write also into docs/performance.md."""
+"""Run the measurements and print them. With --write also update docs/performance.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reference: a device plugin server without an agent, as one writes it in an afternoon with grpclib.
+"""The reference: a device plugin server without an agent, as a developer writes it in an afternoon with grpclib.
 
 No configuration, no discovery, no state, nothing checked: each resource has a number of devices that stdin makes
 Unhealthy and Healthy (`RESOURCE DEVICE 0|1` a line). Whatever the agent needs more than this is what it is for.

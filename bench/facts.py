@@ -1,4 +1,4 @@
-"""The machine that was measured on."""
+"""Facts about the machine of a measurement."""
 
 from __future__ import annotations
 

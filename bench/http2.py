@@ -1,4 +1,4 @@
-"""As much HTTP/2 and gRPC as a measurement needs, and no more, so that the measuring side costs next to nothing.
+"""HTTP/2 and gRPC for a measurement, as little as necessary, so that the measuring side costs almost nothing.
 
 Sends what grpc-go sends (its headers, indexed from the second call on) and reads messages without looking at headers.
 """

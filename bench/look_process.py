@@ -1,4 +1,4 @@
-"""Looks at a generated machine, in a process of its own, and prints what that costs as JSON.
+"""Look at a generated machine in a separate process, and print the cost as JSON.
 
 Arguments: the tree's root (`/` where it is mounted over /sys), the directory of the configuration, how often.
 """

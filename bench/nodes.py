@@ -1,4 +1,4 @@
-"""Device nodes to serve: real ones in a private directory below /dev where root may make them, else a tree on disk."""
+"""Device nodes to serve: real ones in a private directory below /dev if root can make them, else a tree on disk."""
 
 from __future__ import annotations
 

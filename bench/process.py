@@ -1,4 +1,4 @@
-"""What the kernel says of another process."""
+"""Facts of the kernel about another process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table: for a terminal, for programs, for docs/performance.md."""
+"""The table of the results: for a terminal, for programs, for docs/performance.md."""
 
 from __future__ import annotations
 

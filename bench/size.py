@@ -1,4 +1,4 @@
-"""How much of everything is measured."""
+"""The size of each measurement."""
 
 from __future__ import annotations
 

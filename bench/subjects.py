@@ -1,4 +1,4 @@
-"""What is measured: the agent, and the two bare servers beside it, each a process with a kubelet of its own."""
+"""The measured servers: the agent and the two bare servers, each a process with a kubelet of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waiting for what somebody else brings about, who says when it is time to look."""
+"""Wait for a condition that another task changes. That task reports when to check it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The kubelet tier needs programs that are built from Go: it runs when it is asked for."""
+"""The kubelet tier needs programs that are built from Go. It runs only on request."""
 
 import fcntl
 import os

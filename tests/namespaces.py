@@ -1,4 +1,4 @@
-"""Namespaces of their own for tests that change what the whole machine would see, made by unshare(1)."""
+"""Separate namespaces, made by unshare(1), for tests that would change the whole machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sockets of what a test has begun: waiting for them, and asking there."""
+"""Sockets of a running test: wait for them, and send requests."""
 
 import asyncio
 

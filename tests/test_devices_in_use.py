@@ -1,4 +1,4 @@
-"""What pods hold, by what PodResources says and when it is asked."""
+"""The devices in use, from the answers of PodResources and their times."""
 
 import asyncio
 from unittest.mock import AsyncMock

@@ -1,4 +1,4 @@
-"""What the import linter cannot say about the floors."""
+"""Rules about floors that the import linter cannot check."""
 
 import ast
 import re

@@ -1,4 +1,4 @@
-"""CDI specs of our own, where the disk takes its time."""
+"""Generated CDI specs on a slow disk."""
 
 import threading
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""The last changes of devices: the right ones, and not too many."""
+"""The last changes of devices: the right ones, up to the limit."""
 
 from agent.core.inventory.device import Health
 from agent.core.lists.transitions import Transition

@@ -1,4 +1,4 @@
-"""Metrics over HTTP: what is asked for, and nothing else."""
+"""Metrics over HTTP: the page of metrics and no other."""
 
 import asyncio
 import os

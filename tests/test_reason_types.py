@@ -1,4 +1,4 @@
-"""No module decides by the words of a reason: causes, checks and paths are fields, and texts are for people."""
+"""No module decides by the words of a reason. Causes, checks and paths are fields, and texts are for people."""
 
 import ast
 from pathlib import Path

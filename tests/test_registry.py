@@ -1,4 +1,4 @@
-"""Streams are given the newest list, each once, and nobody waits for anybody."""
+"""Each stream gets the newest list once, and no stream waits for another."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""What is written is read back; what is anything else is reported and ignored."""
+"""The saved state is read again. Other content is reported and ignored."""
 
 import asyncio
 import json

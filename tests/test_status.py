@@ -1,4 +1,4 @@
-"""The status line, and who held what is Healthy no more."""
+"""The status line, and the log lines for held devices that become Unhealthy."""
 
 import asyncio
 import logging

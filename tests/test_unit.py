@@ -1,4 +1,4 @@
-"""The systemd unit: systemd itself has nothing against it, and what the contract asks of it is in it."""
+"""The systemd unit: systemd accepts it, and it contains what the contract requires."""
 
 import configparser
 import re

@@ -1,4 +1,4 @@
-"""`requirements/venv` makes `.venv` anew, and empties nothing that is not its own."""
+"""`requirements/venv` makes `.venv` again and removes no foreign directory."""
 
 import shutil
 import subprocess

@@ -1,4 +1,4 @@
-"""The messages against bytes written by hand from the tables of the interface."""
+"""The messages, compared with bytes from the tables of the interface."""
 
 import pytest
 

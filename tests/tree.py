@@ -1,4 +1,4 @@
-"""A machine on disk: sysfs, /dev, /proc and the udev database below a directory, made without root's rights."""
+"""A machine on disk: sysfs, /dev, /proc and the udev database below a directory, made without root."""
 
 import os
 import threading

@@ -1,4 +1,4 @@
-"""Events of this machine's own kernel, for tests that bring them about."""
+"""Kernel events of this machine, for tests that cause them."""
 
 import os
 import socket

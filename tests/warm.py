@@ -1,4 +1,4 @@
-"""Commands of `device-agent` as processes that need not start Python and import the agent first.
+"""Commands of `device-agent` as processes that do not start Python and import the agent first.
 
 Both take longer than most commands do. So one process for each process of pytest has imported the agent, and a command
 is a fork of it: with arguments, environment and standard files of its own, as if it had been started.

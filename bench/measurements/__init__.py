@@ -1,1 +1,1 @@
-"""The measurements, one a file: `NAME`, and `measure(subjects, size)`. On all servers in turn, change by change."""
+"""The measurements, one per file: `NAME` and `measure(subjects, size)`. Each runs on all servers in turn."""

@@ -1,4 +1,4 @@
-"""Allocate, one at a time."""
+"""Allocate calls, one at a time."""
 
 from __future__ import annotations
 

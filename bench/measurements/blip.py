@@ -1,4 +1,4 @@
-"""A device that is gone for 0.3 s: both sides of that are to be told."""
+"""A device disappears for 0.3 s: the kubelet must get both changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A device vanishes or appears; when its list has come."""
+"""A device disappears or appears: the time until its list arrives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What it costs when nothing happens, and what a sweep costs."""
+"""The cost of an idle agent, and of a full rescan."""
 
 from __future__ import annotations
 

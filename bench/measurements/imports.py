@@ -1,4 +1,4 @@
-"""What starting Python and importing everything costs, before the first line of the agent's own is run."""
+"""The cost of Python's start and all imports, before the first line of the agent runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A big machine is looked at: everything anew, everything again, one event; and what of it stays in memory.
+"""Looks at a big machine: the first, a full rescan, one event. Also the memory that remains.
 
 The machine is a tree of files (`bench.hardware`), mounted over /sys where that can be done: there the agent reads as it
 does on a host. As a tree with a root of its own each path costs more, as its links must not lead out.

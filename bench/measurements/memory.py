@@ -1,4 +1,4 @@
-"""Memory by number of resources, each with a few devices and an open stream."""
+"""Memory by number of resources, each with some devices and an open stream."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A preference: the CPU that a choice takes, with what it goes by worked out for the list before, and with that too."""
+"""The CPU time of a preferred allocation, with and without the preparation for the list."""
 
 from __future__ import annotations
 

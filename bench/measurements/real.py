@@ -1,4 +1,4 @@
-"""On the kubelet's own device manager: until its node has what the server tells, and what a container waits for."""
+"""The kubelet's own device manager: the time until the node status has a change, and the wait of a container."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The kubelet is restarted; when all resources are listed with the new one."""
+"""The kubelet restarts: the time until it lists all resources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the start of the process to the lists of all its resources."""
+"""The time from the start of the process to the lists of all its resources."""
 
 from __future__ import annotations
 

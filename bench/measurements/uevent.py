@@ -1,4 +1,4 @@
-"""A network device appears, and only the kernel's event says so."""
+"""A network device appears, and only the kernel event reports it."""
 
 from __future__ import annotations
 

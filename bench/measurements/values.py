@@ -1,4 +1,4 @@
-"""What it costs to make a class of values, a value, and to compare two, by what the class is made of."""
+"""The cost of a class of values, of one value and of a comparison, by kind of class."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A node to run the agent on: what tests hold in their hands."""
+"""A node for tests: the agent, its host tree and its kubelet."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""What a person asks a running agent: status, explain, drain; and what it says."""
+"""Commands to a running agent: status, explain, drain, and their output."""
 
 import asyncio
 import json

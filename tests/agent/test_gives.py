@@ -1,4 +1,4 @@
-"""Mounts, annotations and CDI devices, from the host's files to the kubelet."""
+"""Mounts, annotations and CDI devices, from the files of the host to the kubelet."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""A device and its partner, from the host's events to what a container gets."""
+"""A device and its partner, from the events of the host to the grant of a container."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The kernel log in a running agent: before the first list, at once, over restarts and reloads."""
+"""The kernel log in a running agent: before the first list, immediately, over restarts and reloads."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Resources that come and go with what devices say, devices that wait, shares that change: over real sockets."""
+"""Resources with generated names, devices that wait, shares that change: over real sockets."""
 
 import asyncio
 

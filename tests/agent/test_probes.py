@@ -1,4 +1,4 @@
-"""Probes in a running agent: from what one says to what the kubelet is told."""
+"""Probes in a running agent: from a report to the list of the kubelet."""
 
 import os
 from contextlib import contextmanager

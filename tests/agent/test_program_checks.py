@@ -1,4 +1,4 @@
-"""Checks that ask programs, in a running agent: from what a program says to what the kubelet is told."""
+"""Program checks in a running agent: from the output of a program to the list of the kubelet."""
 
 import asyncio
 import os

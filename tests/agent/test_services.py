@@ -1,4 +1,4 @@
-"""Services that say how devices are, in a running agent."""
+"""Services that report the health of devices, in a running agent."""
 
 import tomllib
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The ways in which NVIDIA's device plugin gives a GPU, as class nvidia-gpu says them (golden)."""
+"""The strategies of NVIDIA's device plugin, as class nvidia-gpu expresses them (golden)."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Probes as processes: what they say, how they end, and what is known then."""
+"""Probes as processes: their reports, their end, and the facts after it."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Inquiries that are asked over and over: what is known, how many at once, and what is forgotten."""
+"""Repeated queries: their results, the limit of parallel queries, and the end of unused ones."""
 
 import asyncio
 

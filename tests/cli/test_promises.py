@@ -1,4 +1,4 @@
-"""What is promised is proven by tests that are there."""
+"""Each promise has tests that exist."""
 
 import re
 

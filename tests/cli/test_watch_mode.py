@@ -1,4 +1,4 @@
-"""scan and explain say their answer again at each change, and in each form that they have."""
+"""scan and explain with --watch print the result again after each change, in each format."""
 
 import json
 import signal

@@ -1,4 +1,4 @@
-"""What a finding marks in its line."""
+"""The part of a line that a finding marks."""
 
 from agent.config.toml.finding import Finding
 

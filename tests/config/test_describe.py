@@ -1,4 +1,4 @@
-"""Reading back: the whole language as sentences, each clause with its place; what was replaced, what was taken out."""
+"""Descriptions: the whole language as sentences, each clause with its position; replaced and removed values."""
 
 from __future__ import annotations
 

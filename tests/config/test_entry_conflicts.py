@@ -1,4 +1,4 @@
-"""What two entries say that cannot both come true: the warning, where it stands, and what accepts it."""
+"""Conflicts of two entries: the warning, its position, and how to accept it."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Every mistake has its code, its place and what to write instead."""
+"""Each error has its code, its position and a correction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Own words: what `let` says of a host, and what is wrong with them."""
+"""Derived words: the values of `let` on a host, and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Own words and joins together, as GPUs need them."""
+"""Derived words and joins together, as GPUs need them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an entry adds to a class narrows it, for each section that decides which devices are taken.
+"""An addition of an entry narrows its class, for each section that selects devices.
 
 Each row is tried on every machine and device that its words can tell apart: no device may be served by the entry that
 is not served by what it uses, unless the entry overrides a named thing.

@@ -1,4 +1,4 @@
-"""The schema says of a file what the loader says, as far as shapes go."""
+"""The schema accepts the same files as the loader, as far as shapes are concerned."""
 
 import json
 import tomllib

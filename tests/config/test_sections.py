@@ -1,4 +1,4 @@
-"""Every section of the language: its short forms, what merges in it, what may not stand in it."""
+"""Each section of the language: its short forms, its merge, and its errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of the core have in common: entries, host devices, looks, in a few words."""
+"""Short builders of entries, host devices and inventories for the tests of the core."""
 
 from agent.core.entry.check import StepContext
 from agent.core.entry.kernel_log import KernelLogHistory

@@ -1,4 +1,4 @@
-"""What a container gets of devices that are several host devices each."""
+"""The grant of devices that consist of several host devices."""
 
 import pytest
 

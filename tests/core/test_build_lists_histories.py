@@ -1,4 +1,4 @@
-"""Any life of a machine, its pods and its configuration: rules that hold of each list on the way."""
+"""Any history of a machine, its pods and its configuration: rules for each list on the way."""
 
 import random
 from functools import cache

@@ -1,4 +1,4 @@
-"""Devices by the names that people have at hand."""
+"""Devices by the names that users know."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is drained, over the candidates of a look."""
+"""Drains over the candidates of a look."""
 
 from hypothesis import given
 from hypothesis import strategies as st

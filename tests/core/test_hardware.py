@@ -1,4 +1,4 @@
-"""Which host devices are one, whatever they are called, and what no second pod gets beside one that a pod holds."""
+"""Host devices that are one piece of hardware under any name, and their exclusion for a second pod."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Tables that become JSON."""
+"""Tables as JSON."""
 
 import itertools
 import json

@@ -1,4 +1,4 @@
-"""The health of partners: whoever was looked at, and whatever happened, it is that of the partner, at once."""
+"""The health of partners: after any look and any event it is current at once."""
 
 import pytest
 from hypothesis import given

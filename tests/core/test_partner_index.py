@@ -1,4 +1,4 @@
-"""Joins over plain facts: who is whose partner, who waits, and who is judged again for what becomes of others."""
+"""Joins over plain facts: partners, waiting devices, and devices that are matched again after changes of others."""
 
 import pytest
 from hypothesis import given, settings

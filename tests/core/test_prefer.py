@@ -1,4 +1,4 @@
-"""Which devices are preferred: each rule, several, what must be included, and that nothing better was to be had."""
+"""Preferred devices: each rule, several rules, required devices, and that no choice is better."""
 
 import itertools
 from math import comb

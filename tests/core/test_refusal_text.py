@@ -1,4 +1,4 @@
-"""What a pod's status says of a refused grant: one line, with what to type on the node."""
+"""The text of a refused grant in the status of a pod: one line with a command for the node."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""What is said of an agent at a moment: what needs a person and what does not."""
+"""The report of an agent snapshot: problems, and states that are no problems."""
 
 from itertools import pairwise
 

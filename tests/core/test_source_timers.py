@@ -1,4 +1,4 @@
-"""When sources are looked at again that say how often."""
+"""The times of the next look at sources with their own interval."""
 
 from math import inf
 

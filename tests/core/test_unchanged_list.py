@@ -1,4 +1,4 @@
-"""What is taken over from the look and the assembly before is what going through everything would give."""
+"""Reused results of the previous look and lists equal those of a full evaluation."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""A call in a thread that nobody waits for."""
+"""A call in a thread that no task waits for."""
 
 import asyncio
 import subprocess

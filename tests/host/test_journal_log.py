@@ -1,4 +1,4 @@
-"""Log lines to the journal: what is sent to its socket, and where they go if it does not take them."""
+"""Log lines to the journal: the content of its socket, and the fallback if it does not accept them."""
 
 import io
 import logging

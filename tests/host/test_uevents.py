@@ -1,4 +1,4 @@
-"""Real events of this machine's kernel."""
+"""Real events of the kernel of this machine."""
 
 import asyncio
 import builtins

@@ -1,4 +1,4 @@
-"""What the tests of an endpoint have in common: a resource, somebody who grants, clients."""
+"""Shared parts of the tests of an endpoint: a resource, an allocator, clients."""
 
 import asyncio
 import os

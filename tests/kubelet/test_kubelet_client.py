@@ -1,4 +1,4 @@
-"""Our calls to the kubelet: Register and PodResources."""
+"""Calls of the agent to the kubelet: Register and PodResources."""
 
 import asyncio
 import os

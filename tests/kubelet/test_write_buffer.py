@@ -1,4 +1,4 @@
-"""What is written in one turn of the event loop goes out in one piece, in order, and nothing of it is lost."""
+"""Data of one turn of the event loop is sent in one piece, in order and complete."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run in a network namespace of its own: a pair of real interfaces, and what is heard and seen of them.
+"""Run in a network namespace of its own: a pair of real interfaces and their link events.
 
 Arguments: `asyncio` or `uvloop`, and `seen`, `moved`, `overrun` or `routes`. Prints nothing; a failure is an exception.
 """

@@ -1,4 +1,4 @@
-"""What a kubelet was told, put so that a test can compare it in one line."""
+"""The lists that a kubelet received, in a form that a test compares in one line."""
 
 from collections.abc import Iterator
 

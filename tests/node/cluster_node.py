@@ -1,4 +1,4 @@
-"""A node that is registered with an API server: its pods come from a scheduler, and their status is the API's."""
+"""A node that is registered with an API server: a scheduler places its pods, and the API has their status."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A small machine of namespaces: started as a program, ends with its standard input and leaves nothing behind.
+"""A small machine of namespaces: a program that ends with its standard input and leaves nothing behind.
 
     python keeper.py
 

@@ -1,4 +1,4 @@
-"""A loop device for a while: a real device with content, which goes away with whoever holds it, even if killed."""
+"""A loop device for a test: a real device with content, which disappears with its holder, even after a kill."""
 
 import errno
 import fcntl

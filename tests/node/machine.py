@@ -1,4 +1,4 @@
-"""The test's end of the machine that keeper.py makes."""
+"""The test side of the machine that keeper.py makes."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The agent ends and begins under running pods, in every way that it can."""
+"""The agent stops and starts under running pods, in every possible way."""
 
 import signal
 

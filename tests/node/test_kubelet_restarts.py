@@ -1,4 +1,4 @@
-"""The kubelet ends and begins, alone or with everything else."""
+"""The kubelet stops and starts, alone or with everything else."""
 
 import pytest
 

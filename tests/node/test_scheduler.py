@@ -1,4 +1,4 @@
-"""A node of a cluster: what a scheduler makes of devices that come and go. Its containerd hands nodes over."""
+"""A node of a cluster: the decisions of a scheduler about changing devices. Its containerd creates the device nodes."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""The real kubelet and the simulated one behind one face, so that the same scenario runs on both.
+"""The real and the simulated kubelet with one interface, so that a scenario runs on both.
 
 Words are those of the simulated kubelet (`until`, `capacity`, `allocatable`, `streams`, `events`); what has to be
 asked of a real one is asked with `await`. Containers are given by what they want; they are named c0, c1, ... and

@@ -1,4 +1,4 @@
-"""A node with a machine on disk, the agent, and a kubelet that is real or simulated."""
+"""A node with a machine on disk, the agent, and a real or simulated kubelet."""
 
 from typing import Any
 

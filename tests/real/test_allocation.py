@@ -1,4 +1,4 @@
-"""Allocate, as the device manager asks for it. Numbers: see CONTRIBUTING.md."""
+"""Allocate calls of the device manager. Numbers: see CONTRIBUTING.md."""
 
 import asyncio
 import json

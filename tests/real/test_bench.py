@@ -1,4 +1,4 @@
-"""What `make bench` measures on the real device manager; tests/bench has the rest."""
+"""The measurements of `make bench` on the real device manager. tests/bench has the others."""
 
 from dataclasses import replace
 

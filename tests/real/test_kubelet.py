@@ -1,4 +1,4 @@
-"""What a kubelet does with plugins, bad ones too: each fact that we build upon, on the real one and on the simulated.
+"""The behaviour of a kubelet with plugins, bad ones too: each fact that the agent relies on, on both kubelets.
 
 A difference found here is one to correct in agent/kubelet/simulated. § and facts are of the kubelet contract.
 """

@@ -1,4 +1,4 @@
-"""The kubelet comes and goes, and the machine changes meanwhile: its view is the machine's in the end."""
+"""The kubelet restarts while the machine changes: at the end its view equals the machine."""
 
 import random
 

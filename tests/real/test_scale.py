@@ -1,4 +1,4 @@
-"""Many of everything, in the kubelet's view."""
+"""Large numbers of devices, resources and pods, in the view of the kubelet."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""NUMA hints of what the agent lists, and what the topology manager makes of them."""
+"""NUMA hints of the lists of the agent, and the decisions of the topology manager."""
 
 import pytest
 

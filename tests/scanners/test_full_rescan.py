@@ -1,4 +1,4 @@
-"""The sweep: whatever has changed without an event, afterwards everything is as who sees it first would see it."""
+"""The full rescan: after any change without an event the result is that of a first look."""
 
 import random
 import shutil

@@ -1,4 +1,4 @@
-"""The kinds of source that see the devices of one class or bus, those of patterns of directories, and fixed names."""
+"""The source kinds for one class or bus, for globs of directories, and for fixed names."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What each kind of source sees, and what it says of the rest."""
+"""The devices of each source kind, and the reasons for skipped paths."""
 
 import os
 import subprocess

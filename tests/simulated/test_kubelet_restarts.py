@@ -1,4 +1,4 @@
-"""Starts, stops and restarts; what stays in the directory, and what is remembered."""
+"""Starts, stops and restarts: files that remain, and state that the kubelet keeps."""
 
 import asyncio
 import json
