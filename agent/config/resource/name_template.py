@@ -13,7 +13,7 @@ from agent.config.values.templates import compile_template
 from agent.core.entry.dependencies import add_dependencies, list_dependencies
 from agent.core.entry.joins import DerivedWord
 from agent.core.language.template import Template
-from agent.core.struct import Struct
+from agent.core.language.value import FormError
 
 VENDOR_LIMIT = 244  # characters; the kubelet checks "requests." + name, and a prefix has at most 253
 NAME_LIMIT = 63
@@ -22,48 +22,45 @@ _VENDOR = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 
 
-class NameFault(Struct):
-    """The fault of a resource name: the faulty part and its correction."""
+def parse_name(name: str) -> str:
+    """Return the resource name.
 
-    message: str
-    at: int
-    length: int
-    write: str = ""
-
-
-def find_name_fault(name: str) -> NameFault | None:
-    """Return the fault of a resource name, or None if the kubelet accepts it."""
+    Raises:
+        FormError: the kubelet refuses it.
+    """
     vendor, slash, name_part = name.partition("/")
     if not slash:
-        return NameFault('a resource name is VENDOR/NAME, and this has no "/"', 0, len(name), _suggest_name(name))
+        raise FormError('a resource name is VENDOR/NAME, and this has no "/"', 0, len(name), _suggest_name(name))
     if "/" in name_part:
-        return NameFault(
+        raise FormError(
             'a resource name has one "/"', len(vendor) + 1 + name_part.index("/"), 1, "write one of - _ . instead"
         )
     if (at := name.find("kubernetes.io/")) >= 0:
-        return NameFault(
+        raise FormError(
             "names with kubernetes.io/ are Kubernetes' own", at, len("kubernetes.io/"), _suggest_name(name_part)
         )
     if name.startswith("requests."):
-        return NameFault(
+        raise FormError(
             'a name beginning with "requests." is a quota to the kubelet', 0, len("requests."), "leave it out"
         )
-    return _find_vendor_fault(vendor) or _find_name_part_fault(name_part, len(vendor) + 1)
+    _check_vendor(vendor)
+    _check_name_part(name_part, len(vendor) + 1)
+    return name
 
 
-def _find_vendor_fault(vendor: str) -> NameFault | None:
+def _check_vendor(vendor: str) -> None:
     if len(vendor) > VENDOR_LIMIT:
-        return NameFault(
+        raise FormError(
             f'before the "/" the kubelet takes {VENDOR_LIMIT} characters, these are {len(vendor)}', 0, len(vendor)
         )
     if _VENDOR.fullmatch(vendor):
-        return None
+        return
     if _VENDOR.fullmatch(vendor.lower()):
-        return NameFault('the kubelet refuses capitals before the "/"', 0, len(vendor), f'write "{vendor.lower()}"')
+        raise FormError('the kubelet refuses capitals before the "/"', 0, len(vendor), f'write "{vendor.lower()}"')
     repaired_vendor = ".".join(
         label for part in vendor.lower().split(".") if (label := re.sub(r"[^a-z0-9-]+", "-", part).strip("-"))
     )
-    return NameFault(
+    raise FormError(
         'before the "/" stands a domain: a-z, 0-9, - and dots, each part beginning and ending with a letter or digit',
         0,
         len(vendor),
@@ -71,15 +68,15 @@ def _find_vendor_fault(vendor: str) -> NameFault | None:
     )
 
 
-def _find_name_part_fault(name_part: str, at: int) -> NameFault | None:
+def _check_name_part(name_part: str, at: int) -> None:
     if len(name_part) > NAME_LIMIT:
-        return NameFault(
+        raise FormError(
             f'behind the "/" the kubelet takes {NAME_LIMIT} characters, these are {len(name_part)}', at, len(name_part)
         )
     if _NAME.fullmatch(name_part):
-        return None
+        return
     repaired_name = re.sub(r"[^A-Za-z0-9._-]+", "-", name_part).strip("-._")
-    return NameFault(
+    raise FormError(
         'behind the "/" stand A-Z, a-z, 0-9, "-", "_" and ".", beginning and ending with a letter or digit',
         at if name_part else 0,
         len(name_part) or at,
@@ -122,11 +119,7 @@ def compile_name(tree: Branch, scope: Scope) -> NameTemplate | None:
     adds = leaf is tree.get_leaf("adds_to")
     if "{" in name or "}" in name:
         return _compile_with_words(leaf, name, scope, adds=adds)
-    fault = find_name_fault(name)
-    if fault is not None:
-        scope.report_error(
-            leaf.spot, "resource-name", fault.message, fault.write, mark=TextPiece(fault.at, fault.length)
-        )
+    if scope.parse_text(leaf.spot, "resource-name", lambda: parse_name(name)) is None:
         return None
     return NameTemplate(name, is_addition=adds)
 
@@ -149,10 +142,11 @@ def _compile_with_words(leaf: Leaf, name: str, scope: Scope, *, adds: bool) -> N
         )
         return None
     literal = "".join(piece if isinstance(piece, str) else "x" for piece in template.template.pieces)
-    fault = find_name_fault(literal)
-    if fault is not None:
-        write = f'write for example "example.com/{{{first_slot.word}}}"' if first_slot else fault.write
-        scope.report_error(leaf.spot, "resource-name", fault.message, write, mark="text")
+    try:
+        parse_name(literal)
+    except FormError as error:
+        write = f'write for example "example.com/{{{first_slot.word}}}"' if first_slot else error.write
+        scope.report_error(leaf.spot, "resource-name", error.message, write, mark="text")
         return None
     return NameTemplate(name, template.template if first_slot else None, adds)
 
