@@ -276,3 +276,17 @@ def publish(parts, publication):
     assert "1 resource streaming, 2 devices, all Healthy" in copy.run_lab()
     assert "example.com/toy ab abc\n" in (copy.directory / "published").read_text()
     assert len(copy.list_changed_files()) <= read_limits()["publisher"]
+
+
+def test_no_code_depends_on_the_kind_of_a_check():
+    """Only the class of a kind knows its kind: no `isinstance`, no `case` and no `type` names it."""
+    texts = {path: path.read_text() for path in (ROOT / "agent").rglob("*.py")}
+    kinds = {
+        name for text in texts.values() for name in re.findall(r"(?m)^class (\w+)\((?:Criterion|QueryCheck)\)", text)
+    }
+    assert {"ClauseCheck", "CounterCheck", "KernelLogCheck", "RunTemplate"} <= kinds
+    names = "|".join(kinds)
+    question = re.compile(
+        rf"isinstance\([^)\n]*\b(?:{names})\b|\bcase (?:{names})\(|\btype\([^)\n]*\) is (?:{names})\b"
+    )
+    assert [str(path) for path, text in texts.items() if question.search(text)] == []

@@ -219,7 +219,6 @@ class Probes:
     def __init__(self) -> None:
         self._runs: dict[ProbeSpec, _ProbeRun] = {}
         self._tasks: dict[ProbeSpec, asyncio.Task[None]] = {}
-        self._ending: set[ProbeSpec] = set()
         self._new: deque[ProbeSpec] = deque()
         self._numbers = count(1)
         self._has_new_probe = asyncio.Event()
@@ -259,8 +258,7 @@ class Probes:
     def finish_look(self, user: QueryUser) -> None:
         """Start the probes that the finished look added, and end those that nothing depends on."""
         for probe, task in self._tasks.items():
-            if probe not in self._ending and not user.needs_probe(probe.dirty_key):
-                self._ending.add(probe)
+            if not task.cancelling() and not user.needs_probe(probe.dirty_key):
                 task.cancel()
         if self._new:
             self._has_new_probe.set()
@@ -289,5 +287,4 @@ class Probes:
         """Remove a probe whose task has ended. A look that still needs it adds it again."""
         run.cancel_timer()
         del self._runs[probe], self._tasks[probe]
-        self._ending.discard(probe)
         user.report_change(probe.dirty_key, changed=True)
