@@ -51,7 +51,7 @@ class DeviceManager:
         return answer
 
     async def allocatable(self, resources: Iterable[str], number: int) -> float:
-        """When each of these resources had that many in what the kubelet tells of its node; it may have been before."""
+        """Return the time when the node status had this number of devices for each resource, also in the past."""
         wanted = tuple(resources)
         await self._waits.until(lambda: all(self._seen(name)[0] == number for name in wanted))
         return max(self._seen(name)[1] for name in wanted)

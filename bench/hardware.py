@@ -10,7 +10,7 @@ PORTS = 7  # of each USB hub
 
 
 class Hardware:
-    """Writes below `top`; what is told in bulk is counted in `functions`."""
+    """Writes files below `top`. `functions` counts the functions that are made in bulk."""
 
     def __init__(self, top: str) -> None:
         self.top = Path(top)

@@ -35,7 +35,7 @@ def message(body: bytes) -> bytes:
 
 
 class Connection(asyncio.Protocol):
-    """Frames in and out. What is done with whole messages is up to `on_message(stream, body)`."""
+    """Frames in and out. `on_message(stream, body)` handles complete messages."""
 
     def __init__(self, *, client: bool) -> None:
         self.closed = asyncio.get_running_loop().create_future()

@@ -24,7 +24,7 @@ PODS = "pods.sock"  # PodResources; there are no pods
 
 @dataclass(slots=True)
 class Stream:
-    """What came on the stream of one resource in this life of the kubelet."""
+    """The lists on the stream of one resource since the start of this kubelet."""
 
     client: Client
     lists: int = 0

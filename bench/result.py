@@ -23,7 +23,7 @@ class Line:
 
     @property
     def met(self) -> bool | None:
-        """Whether the agent is within its budget; None if there is none, or nothing to compare with."""
+        """Return whether the agent is within its budget; None without a budget or a reference."""
         if self.budget is None or "agent" not in self.values:
             return None
         if self.ratio:

@@ -115,7 +115,7 @@ class Agent(Subject):
 
 
 class Bare(Subject):
-    """A server that is told over stdin."""
+    """A server with commands over stdin."""
 
     program: tuple[str, ...] = ()
 

@@ -24,7 +24,7 @@ class Waits:
             await wait
 
     def look(self) -> None:
-        """Something is otherwise than it was: whoever has what they waited for goes on."""
+        """Report a change: each task whose condition is true now continues."""
         for wait in [wait for wait in self._all if wait[0]()]:
             self._all.remove(wait)
             if not wait[1].done():

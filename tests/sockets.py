@@ -10,7 +10,7 @@ async def until(holds):
 
 
 async def send_request(path, data, *, close=False):
-    """All that comes back for these bytes; nothing if the connection is broken. `close`: no more is sent."""
+    """Return the response to these bytes; empty if the connection is broken. `close`: no more is sent."""
     reader, writer = await asyncio.open_unix_connection(path)
     writer.write(data)
     if close:

@@ -38,7 +38,7 @@ LIBRARIES = {"msgspec"}  # its structs are what values are made of; the linter h
 
 
 def list_imports(source: str) -> Iterator[tuple[int, str]]:
-    """Every module that is imported, wherever in the file, with its line."""
+    """Yield every imported module of a file with its line."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
@@ -47,7 +47,7 @@ def list_imports(source: str) -> Iterator[tuple[int, str]]:
 
 
 def strange(source: str) -> list[str]:
-    """The imports that a file of the core may not have."""
+    """Return the forbidden imports of a file of the core."""
     found = []
     for line, name in list_imports(source):
         top = name.partition(".")[0]

@@ -23,7 +23,7 @@ ALLOWED = {"cli/doctor/node_inspection.py": 1}
 
 
 def find_name(node):
-    """The name of what an expression gives, if that is a name, an attribute or a key; else none."""
+    """Return the name of an expression that is a name, an attribute or a key; else None."""
     match node:
         case ast.Name(name) | ast.Attribute(attr=name) | ast.Subscript(slice=ast.Constant(name)):
             return name if isinstance(name, str) else None

@@ -20,7 +20,7 @@ TWO = snapshot(make_listed("x"), make_listed("y"))
 
 
 async def start_task(awaitable):
-    """A task for it, which has come as far as it can."""
+    """Start a task and run it until it waits."""
     task = asyncio.ensure_future(awaitable)
     for _ in range(5):
         await asyncio.sleep(0)

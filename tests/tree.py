@@ -162,7 +162,7 @@ class Tree:
         return directory
 
     def virtual_function(self, pf: str, address: str, *, driver: str = "", **files: str | bytes) -> str:
-        """A virtual function: only its files say what it is, its vendor and device registers read all ones."""
+        """Make a virtual function. Its vendor and device registers read all ones, so only its files identify it."""
         config = b"\xff\xff\xff\xff\x04\x00\x10\x00" + bytes(56)  # bus master, and a list of capabilities
         vf = self.pci(address, below=pf.rpartition("/")[0], driver=driver, **({"config": config} | files))
         self.link(f"{vf}/physfn", pf)

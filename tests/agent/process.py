@@ -59,7 +59,7 @@ async def _idle() -> int:
 
 @asynccontextmanager
 async def run_agent(rig: Rig, *more: str, root: str | None = None, env: dict[str, str] | None = None):
-    """A process that is killed at the end if it runs still."""
+    """Yield a process. It is killed at the end if it still runs."""
     path = str(rig.top / f"notify{len(os.listdir(rig.top))}")
     notices: list[dict[str, str]] = []
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as systemd:

@@ -124,7 +124,7 @@ class Rig:
 
     @asynccontextmanager
     async def agent(self, **how):
-        """A running agent, which is told to stop at the end and has to."""
+        """Yield a running agent. At the end it must stop."""
         agent = self.make_agent(**how)
         task = asyncio.create_task(agent.run(), name="agent")
         agent.task = task
@@ -175,7 +175,7 @@ class Rig:
         await self.until(there)
 
     def this_life(self) -> list[KubeletEvent]:
-        """What happened since the kubelet that runs now, or ran last, began."""
+        """Return the events since the start of the current or last kubelet."""
         begun = max((event.number for event in self.kubelet.events.select("bound")), default=0)
         return self.kubelet.events[begun:]
 
@@ -199,7 +199,7 @@ class Rig:
         return path
 
     def kinds(self) -> set[str]:
-        """What is in the kubelet's directory besides its checkpoint and sockets."""
+        """Return the files in the directory of the kubelet without its checkpoint and sockets."""
         return {
             path.name
             for path in self.dp.iterdir()
@@ -208,7 +208,7 @@ class Rig:
 
 
 def _is_other(path: Path) -> bool:
-    """Whether something is there that is no socket; what the kubelet writes may have another name by now."""
+    """Return whether the path is a file and no socket. A file of the kubelet can be renamed at any time."""
     try:
         return not stat.S_ISSOCK(path.lstat().st_mode)
     except FileNotFoundError:
@@ -216,7 +216,7 @@ def _is_other(path: Path) -> bool:
 
 
 def stop_watching(agent: Agent) -> None:
-    """From now on nobody tells the agent what comes and goes on the machine."""
+    """Stop all events about the machine."""
     agent.parts.path_watch.watch(())
     agent.parts.path_watch.watch = lambda _directories: None  # it would, whenever lists are told
 

@@ -149,7 +149,7 @@ async def test_a_touched_file_is_no_news(node):
 
 @pytest.fixture
 async def echo_socket(tmp_path):
-    """A control socket that echoes; its path."""
+    """Return the path of a control socket that echoes."""
     path = str(tmp_path / "run/control.sock")
 
     async def echo(request):
@@ -171,14 +171,14 @@ def exists(path):
 
 
 async def asked(path, data, *, close=False):
-    """The answer, read; None if there is none."""
+    """Return the parsed answer; None without an answer."""
     answer = await sockets.send_request(path, data, close=close)
     return json.loads(answer) if answer else None
 
 
 @asynccontextmanager
 async def fill_socket(path):
-    """As many connections to a socket as it takes; they are closed at the end."""
+    """Open as many connections as a socket accepts. Close them at the end."""
     clients = [await asyncio.open_unix_connection(path) for _ in range(control_socket.MAX_CLIENTS)]
     yield [writer for _, writer in clients]
     for _, writer in clients:

@@ -155,7 +155,7 @@ def xe(rig: Rig) -> str:
 
 
 def serve_monitoring(rig: Rig) -> str:
-    """The same for who watches them."""
+    """Return the same for monitoring."""
     return intel(rig, text='class = "intel-gpu-monitoring"\nslots.count = 2')
 
 

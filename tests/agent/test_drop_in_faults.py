@@ -27,7 +27,7 @@ async def look(agent):
 
 
 def list_reasons(agent, resource):
-    """What the kubelet is told: reasons by id, empty for what is Healthy."""
+    """Return the unhealthy reasons in the list by ID, empty for Healthy devices."""
     return {device.id: str(device.reason) for device in agent.tracker.device_lists.lists[resource].devices}
 
 

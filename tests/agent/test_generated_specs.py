@@ -40,7 +40,7 @@ async def node(rig):
 
 
 def read_spec(rig, path=FILE):
-    """What a spec says, without the line that makes it ours; nothing if it is not there."""
+    """Return the content of a spec without its first line; empty if it does not exist."""
     try:
         return json.loads(rig.tree.at(path).read_text().partition("\n")[2])
     except FileNotFoundError:

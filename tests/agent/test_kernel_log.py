@@ -228,7 +228,7 @@ async def test_nobody_listens_nothing_is_opened(node):
 
 
 def is_log_open():
-    """Whether the log is open."""
+    """Return whether the log is open."""
     links = [f"/proc/self/fd/{handle}" for handle in os.listdir("/proc/self/fd")]
     return any(os.readlink(link).endswith("/dev/kmsg") for link in links if os.path.islink(link))
 

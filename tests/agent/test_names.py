@@ -22,7 +22,7 @@ def card(rig, address, label, revision="0x00"):
 
 @pytest.fixture
 def fast_release(monkeypatch):
-    """A pod that ended is known to have ended at once."""
+    """The end of a pod counts at once."""
     monkeypatch.setattr(devices_in_use, "POLL_SECONDS", 0.02)
     monkeypatch.setattr(held_ids, "SURE_SECONDS", 0.0)
 

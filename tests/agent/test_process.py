@@ -291,7 +291,7 @@ async def test_reload_asked_for_at_any_moment_of_the_start(node):
 
 
 def catches_sighup(process):
-    """Whether SIGHUP no longer kills it."""
+    """Return whether SIGHUP does not kill the process."""
     with open(f"/proc/{process.child.pid}/status", encoding="ascii") as status:
         fields = dict(line.split(":", 1) for line in status)
     return (int(fields["SigIgn"], 16) | int(fields["SigCgt"], 16)) >> (signal.SIGHUP - 1) & 1

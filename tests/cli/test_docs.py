@@ -235,7 +235,7 @@ def test_every_code_of_a_finding_has_its_row():
 
 
 def list_keys(value):
-    """All keys of a document, at every depth."""
+    """Yield all keys of a document, at every depth."""
     for key, inner in value.items() if isinstance(value, dict) else ():
         yield key
         yield from list_keys(inner)

@@ -74,7 +74,7 @@ def test_demo_on_a_dumb_terminal_in_ascii():
 
 
 def run_demo_unshared(setup):
-    """The demo in a mount namespace of its own that `setup` has changed."""
+    """Run the demo in its own mount namespace, changed by `setup`."""
     need_namespaces("--mount")
     return subprocess.run(
         ["unshare", "--mount", "sh", "-ec", f"{setup}; exec {sys.executable} -m agent.cli.main lab --demo"],

@@ -18,7 +18,7 @@ VIDEO = '[[resource]]\nname = "a.example/camera"\nsource = { node = "/dev/video*
 
 @contextmanager
 def run_watch_mode(*arguments):
-    """The program, which goes on; its lines come one by one."""
+    """Yield the running program, to read its lines one by one."""
     words = [sys.executable, "-m", "agent.cli.main", *map(str, arguments), "--watch"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=TOP) as process:
         try:

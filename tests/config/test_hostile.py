@@ -55,7 +55,7 @@ def test_any_bytes(agent, entry, device_class):
 
 @st.composite
 def draw_mutation(draw) -> str:
-    """A sample with pieces of itself or of others cut out, doubled or put elsewhere."""
+    """Return a sample with parts removed, doubled, moved or taken from others."""
     text = draw(st.sampled_from(SAMPLES))
     for _ in range(draw(st.integers(1, 4))):
         start = draw(st.integers(0, len(text)))
@@ -105,7 +105,7 @@ def toml(value: object) -> str:
 
 
 def draw_named_tables(place: str) -> st.SearchStrategy[object]:
-    """Named things with the keys of their place, holding anything."""
+    """Return named tables with the keys of their place and any values."""
     inner = st.fixed_dictionaries({}, optional=dict.fromkeys(PLACES[place].keys, VALUES)) | VALUES
     return st.dictionaries(st.sampled_from(["a", "A_b", "x-y", "1", ""]), inner, max_size=2)
 

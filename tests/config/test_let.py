@@ -42,7 +42,7 @@ def tree(tmp_path):
 
 
 def read_words(configure, tree, lines, *, device="0000:00:02.0"):
-    """What the own words of an entry say of a device, by name."""
+    """Return the derived words of a device by name."""
     found = configure({"resources.d/a.toml": HEAD + lines + "\n"})
     assert found.findings == ()
     (spec,) = found.resources

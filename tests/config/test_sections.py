@@ -28,7 +28,7 @@ def plain(node: Node) -> object:
 
 
 def merge_entry(text: str, directory: Path, **classes: str) -> tuple[dict[str, object], list[Finding]]:
-    """The merged sentence of an entry, and what is wrong with it."""
+    """Return the merged entry and its findings."""
     (directory / "classes").mkdir(exist_ok=True)
     for name, content in classes.items():
         (directory / "classes" / f"{name}.toml").write_text(content, encoding="utf-8")

@@ -137,7 +137,7 @@ def judge(entry, device, reader):
 
 
 class Known:
-    """What is known of one thing, as a plain mapping; `things WORD` are those that a many leads to."""
+    """The facts of one device as a plain mapping. `things WORD` are the devices of a list relation."""
 
     def __init__(self, facts):
         self.facts = facts

@@ -20,7 +20,7 @@ from tests.core.builders import cdi, env, give, make_listed, mount, node, spec, 
 
 
 def make_reread(name, facts=None, nodes=None, shares=(), was=None, **more):
-    """A device, with the nodes that it was listed with; if none are said, those that it has."""
+    """Return a device with its listed nodes (default: its current nodes)."""
     found = tuple(there for there in (nodes or {}).values() if isinstance(there, DeviceNode))
     return RereadDevice(
         make_listed(name, nodes=found if was is None else was, **more), tuple(shares), facts or {}, nodes or {}
@@ -268,7 +268,7 @@ def test_other_hardware_in_its_place_is_refused():
 
 
 def make_reread_with_mounts(name, facts=None, there=None, specs=None):
-    """A device with what there is for its mounts, and the specs of its CDI devices."""
+    """Return a device with the paths of its mounts and the specs of its CDI devices."""
     mounts = {pattern: tuple(MatchedPath(*fit) for fit in fits) for pattern, fits in (there or {}).items()}
     return replace(make_reread(name, facts), mounts=mounts, cdi=specs or {})
 

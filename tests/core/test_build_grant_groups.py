@@ -11,7 +11,7 @@ from tests.core.builders import env, give, make_listed, mount, node, spec
 
 
 def give_per_member(*gives):
-    """Lines of which every host device gives its own."""
+    """Return lines that apply to each host device."""
     return tuple(replace(one, per_member=True) for one in gives)
 
 

@@ -16,7 +16,7 @@ NONE = frozenset()
 
 
 def build(*candidates, specs=None, held=NONE, before=(), now=0.0, turned_down=()):
-    """The assembly that follows lists."""
+    """Return the device lists after earlier lists."""
     entries = (spec(A),) if specs is None else specs
     shares = {entry.name: entry.shares for entry in entries}
     candidates = [replace(one, shares=shares.get(one.resource)) if one.shares is None else one for one in candidates]
@@ -24,7 +24,7 @@ def build(*candidates, specs=None, held=NONE, before=(), now=0.0, turned_down=()
 
 
 def format_ids(assembly, resource=A):
-    """Ids as the kubelet sees them, with the reason of those that are Unhealthy."""
+    """Return the IDs of the kubelet, with the reason of Unhealthy ones."""
     return {name: str(device.reason) for device in assembly.lists[resource].devices for name in device.list_ids()}
 
 

@@ -245,7 +245,7 @@ def test_what_is_looked_at_when_it_wants_turns_in_its_time(one, steps, bad):
 
 
 def make_numbered_looks(text: str, numbers: str) -> list[tuple[float, CheckResult]]:
-    """Looks that rest on answers, each by its number."""
+    """Return looks with query results, each with its number."""
     looks = zip(text, numbers, strict=True)
     return [
         (n * APART / 100, replace(LETTERS[says], query_number=int(number))) for n, (says, number) in enumerate(looks)

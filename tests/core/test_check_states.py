@@ -51,7 +51,7 @@ def map_candidates(*candidates):
 
 
 def evaluate_looks(*looks, before=None, entries=(A,)):
-    """What comes of looks, each a time and its candidates."""
+    """Return the check states after looks, each a time and its candidates."""
     before = before or Evaluation()
     for now, *candidates in looks:
         before = evaluate(before, map_candidates(*candidates), entries, now, APART)
@@ -71,7 +71,7 @@ def list_failures(check_states):
 
 
 def save_checks(conditions):
-    """What the next life is to know of these."""
+    """Return the saved checks for the next process."""
     return SavedChecksBuilder().update(conditions)
 
 

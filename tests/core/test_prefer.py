@@ -37,7 +37,7 @@ def stock(rules, devices, shares=None, sick=()):
 
 
 def make_links(costs):
-    """The traits of devices 0, 1, … of which the pairs named are that far from each other."""
+    """Return the affinities of devices 0, 1, … with these distances of pairs."""
     names = sorted({name for pair in costs for name in pair})
     return {
         name: (
@@ -51,7 +51,7 @@ def make_links(costs):
 
 
 def choose_ids(of, size, available=None, must=(), limit=NO_LIMIT):
-    """What is preferred, whatever the order in which it is offered."""
+    """Return the preferred IDs, which do not depend on the order of the offer."""
     available = (
         [one for device in of.device_list.devices for one in device.list_ids()] if available is None else available
     )

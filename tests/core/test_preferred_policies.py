@@ -190,7 +190,7 @@ def get_card(share):
 
 
 def take_in_turn(free, size, best):
-    """Each in turn from the card that is best by how many of it are free by then."""
+    """Take one at a time from the best card by its free devices at that time."""
     left = list(free)
     taken = []
     for _ in range(size):

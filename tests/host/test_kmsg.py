@@ -41,7 +41,7 @@ def read_lines(log):
 
 
 def read_records(log):
-    """All records, and what is taken of each."""
+    """Return all records with the parsed part of each."""
     seen = []
     while (taken := log.read_records(1)) is not None:
         seen.append((log._last.text, log._last.is_from_kernel, taken))

@@ -26,7 +26,7 @@ def snapshot(*ids, resource=RESOURCE):
 
 
 class Granting:
-    """Grants one node for each id; raises what it is told to."""
+    """Grants one node for each ID, or raises a given error."""
 
     def __init__(self):
         self.error = None
@@ -63,7 +63,7 @@ def open_sockets():
 
 
 async def wait_until(check, seconds=60.0):
-    """Let the loop run until something holds that no event tells of: the other side of a socket, a file."""
+    """Run the loop until a condition without an event is true: the other side of a socket, a file."""
     async with asyncio.timeout(seconds):
         while not check():  # noqa: ASYNC110  no event tells of it
             await asyncio.sleep(0.002)

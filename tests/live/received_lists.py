@@ -10,7 +10,7 @@ HEALTHY, UNHEALTHY = "Healthy", "Unhealthy"
 
 
 def map_health(told: ReceivedList | None) -> dict[str, str]:
-    """A list as {id: health}."""
+    """Return a list as {id: health}."""
     return {} if told is None else {device.id: device.health for device in told.devices}
 
 

@@ -95,7 +95,7 @@ class Bench:
 
 
 def send_events(agent, *bases):
-    """The kernel tells of these."""
+    """Send kernel events for these devices."""
     for base in bases:
         agent.tracker.request_look(kernel_event(base, "usb"))
 

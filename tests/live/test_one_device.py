@@ -169,7 +169,7 @@ async def test_no_second_pod_gets_what_a_pod_has(rig, soon, links, entries, happ
 
 
 async def wait_for_lists(rig, agent, names):
-    """Everything was looked at, and the kubelet has the lists that follow from it."""
+    """Wait for a look at everything and for its lists in the kubelet."""
     agent.tracker.request_look(ALL_DIRTY)
     await agent.tracker.wait_for_look()
     lists = {name: agent.registry.get_list(name).devices for name in names}

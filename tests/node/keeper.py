@@ -130,7 +130,7 @@ class Hierarchies:
 
 
 def remove_group(group: Path) -> bool:
-    """Whether a cgroup and those in it could be removed; it is busy while it has processes."""
+    """Remove a cgroup and its children. Return whether this worked: a cgroup with processes is busy."""
     for directory, _, _ in os.walk(group, topdown=False):
         with suppress(OSError):
             os.rmdir(directory)

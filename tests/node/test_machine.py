@@ -35,7 +35,7 @@ def tops():
 
 
 def list_processes(group):
-    """Those whose cgroup is, or was, in a machine's."""
+    """Return the processes whose cgroup is or was in that of a machine."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cgroup"):
         try:

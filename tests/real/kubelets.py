@@ -35,7 +35,7 @@ SECONDS = 120.0  # until something that does not come is taken for missing
 
 @dataclass(frozen=True)
 class Seen:
-    """What a kubelet knows of one resource."""
+    """The state of one resource in a kubelet."""
 
     healthy: frozenset[str] = frozenset()
     unhealthy: frozenset[str] = frozenset()
@@ -51,7 +51,7 @@ def name_pods(letter: str, wants: Sequence[Wants]) -> list[dict[str, Any]]:
 
 
 class Looking:
-    """What both have in common."""
+    """The common part of both kubelets."""
 
     events: KubeletEvents
 
@@ -155,7 +155,7 @@ class Simulated(Kubelet, Looking):
         self.remove_pod(pod)
 
     async def status_of(self, pod: str) -> dict[str, str]:
-        """What allocatedResourcesStatus says of each device of a pod."""
+        """Return allocatedResourcesStatus of each device of a pod."""
         return self.device_health(pod)
 
     async def placing(self, resource: str, wanted: int) -> Hints:
@@ -168,7 +168,7 @@ class Simulated(Kubelet, Looking):
 
 
 class Real(Looking):
-    """A process with the device manager of one release. What it says is put into the simulated one's words."""
+    """A process with the device manager of one release. Its reports get the words of the simulated kubelet."""
 
     real = True
 
@@ -381,5 +381,5 @@ def minor(kind: str) -> str:
 
 
 def options_equal(one: ContainerOptions, other: ContainerOptions) -> bool:
-    """But for what only the simulated one tells."""
+    """Without the events that only the simulated kubelet reports."""
     return replace(one, conflicts=[], without=()) == replace(other, conflicts=[], without=())

@@ -55,7 +55,7 @@ class Manager:
 
     @property
     def crashed(self) -> str | None:
-        """What the kubelet panicked with."""
+        """The panic message of the kubelet."""
         if self._process.returncode != 2:
             return None
         panic = re.search(r"^(panic: .*|fatal error: .*)$", self.error, re.MULTILINE)

@@ -73,7 +73,7 @@ class Node(Rig):
         return address
 
     def uncard(self, agent: Agent | None, *addresses: str) -> None:
-        """It is gone, and the kernel says so: a tree on disk sends no events."""
+        """Remove the node and send its kernel event, because a tree on disk sends none."""
         for address in addresses:
             self.tree.at(f"/sys/bus/pci/devices/{address}").unlink()
             self.tree.at(f"{TREE}/{address}").rename(self.top / f"trash{len(list(self.top.iterdir()))}")
@@ -86,13 +86,13 @@ class Node(Rig):
 
 
 def split_nodes(tree: Tree, names: list[str]) -> tuple[set[str], set[str]]:
-    """Of these nodes: those that are there, and the others."""
+    """Return the existing nodes of these, and the others."""
     there = {name for name in names if tree.at(f"/dev/{name}").exists()}
     return there, set(names) - there
 
 
 def split_ids(agent: Agent, resource: str = FOO) -> tuple[set[str], set[str]]:
-    """What the agent's list says now: Healthy ids, and the others."""
+    """Return the Healthy IDs of the agent's list, and the others."""
     devices = agent.registry.get_list(resource).devices
     healthy = {device.id for device in devices if device.health.value == "Healthy"}
     return healthy, {device.id for device in devices} - healthy

@@ -46,7 +46,7 @@ async def test_what_a_container_gets(served_node):  # 54, 61, 63, 66
 
 
 async def test_mounts_annotations_and_cdi_devices_arrive(node):
-    """What the kubelet keeps of them for the container's runtime."""
+    """The kubelet keeps these parts for the container runtime."""
     node.plug("foo0", "foo1")
     node.tree.file("/opt/foo/a.so")
     devices = [{"name": name, "containerEdits": {"env": ["A=1"]}} for name in ("foo0", "foo1")]
@@ -127,7 +127,7 @@ async def test_58_60_reason_of_a_refusal_reaches_the_pod(served_node):
 
 
 async def test_57_59_refused_pod_leaves_nothing_booked(served_node):
-    """What is gone is told before the error is, and the kubelet has every device back."""
+    """The list with the absent device comes before the error, and the kubelet gets every device again."""
     stop_watching(served_node.running)
     served_node.unplug("bar0", "bar1")
     with pytest.raises(PodRefused):
@@ -180,7 +180,7 @@ async def test_43_unplugged_during_allocate(node, monkeypatch, policy):  # fact 
 
 
 async def test_71_72_77_no_preference_no_pre_start(served_node):
-    """Neither option is on, so neither is called, whatever the choice would be."""
+    """Both options are off, so the kubelet makes neither call."""
     await served_node.kubelet.admit("p", {FOO: 2}, init=[{FOO: 1}])
     await served_node.kubelet.begin("p")
     await served_node.kubelet.admit("q", {FOO: 4})

@@ -134,7 +134,7 @@ async def test_15_ended_then_the_same_socket(kubelet, plugin):
 
 
 async def test_end_of_a_stream(kubelet, plugin):
-    """Allocatable falls at once, capacity stays for the grace, and nobody comes again."""
+    """Allocatable decreases at once, capacity stays for the grace period, and no plugin returns."""
     one = await plugin(kubelet, devices("a", "b"))
     await kubelet.until(lambda: kubelet.allocatable(FOO) == 2)
     one.end_streams()
@@ -278,7 +278,7 @@ async def test_devices_are_free_at_the_next_allocation(kubelet, plugin):
 
 
 async def test_preference(kubelet, plugin):  # 72, §3.2
-    """Who is asked, for what, and what becomes of answers that are too short, too long, or wrong."""
+    """The calls for a preferred allocation, and the effect of answers that are too short, too long, or wrong."""
     one = await plugin(kubelet, devices("a", "b", "c", "d"), get_preferred_allocation_available=True)
     await kubelet.sees(FOO, {"a", "b", "c", "d"})
     one.prefer = lambda request: ["d", "c"]

@@ -136,7 +136,7 @@ async def test_agent_is_down_while_the_kubelet_restarts(eight):
 
 
 async def test_82_reboot_admits_pods_once_registered(eight):
-    """Both begin anew, no container runs: a pod is given the device that it had."""
+    """Both start again and no container runs: a pod gets its earlier device."""
     async with eight.agent():
         await begun(eight)
         held = await eight.kubelet.admit("p", {FOO: 3})

@@ -61,7 +61,7 @@ async def test_36_node_that_is_not_there_is_no_topology(node, serving, policy, n
 
 @pytest.mark.parametrize("policy", POLICIES)
 async def test_37_some_without_topology_means_none_with(node, serving, policy):
-    """The kubelet does not see devices without topology beside those with: they could never be had."""
+    """The kubelet ignores devices without topology if others have one: no pod could get them."""
     await serving(policy, 0, -1, 1)
     assert await node.kubelet.placing(CARD, 3) is None
     assert len((await node.kubelet.admit("p", {CARD: 3}))["c0"][CARD]) == 3

@@ -146,7 +146,7 @@ FULL = {"a file of links"}  # which nothing says whom it concerns
 
 
 def list_results(look):
-    """All that a look says."""
+    """Return all results of a look."""
     judged = {
         key: (
             sighting.devices,

@@ -59,7 +59,7 @@ def machine(tree):
 
 
 def list_words(kind):
-    """Every word of a source, and every word behind each of its relations."""
+    """Yield every word of a source, and every word after each of its relations."""
     table = source_kinds.KINDS[kind].TABLE
     for name in source_kinds.list_words(kind):
         yield name if name != "udev" else "udev.ID_MODEL"
@@ -70,7 +70,7 @@ def list_words(kind):
 
 
 def read_all_facts(root, reader=None):
-    """All facts of all devices: by source and name of the device, by word."""
+    """Return all facts of all devices by source, device name and word."""
     listing = source_kinds.list_devices(root, SOURCES, None, ALL_DIRTY)
     reader = reader or HostReader(HostView(root))
     return {

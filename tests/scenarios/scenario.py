@@ -1,4 +1,4 @@
-"""Scenarios: a machine, a configuration, what happens, and what the kubelet is told; one TOML file each.
+"""Scenarios: a machine, a configuration, steps, and the lists of the kubelet, in one TOML file each.
 
     about = "in a sentence"
     tree = '''dump''' · recording = "FILE"     the machine at first: see dump.py, and `device-agent record`
@@ -101,7 +101,7 @@ def read(path: Path) -> dict:
 
 
 async def play(said: dict, rig: Rig) -> None:
-    """Play a scenario; an assertion says which step was not as it says."""
+    """Run a scenario. A failed assertion names the step."""
     if "recording" in said:
         unpack(said["recording"], rig)
     if "tree" in said:
@@ -155,7 +155,7 @@ def unpack(recording: Path, rig: Rig) -> None:
 
 
 async def run_step(rig: Rig, agent, clock: Clock, pods: Pods, step: dict) -> None:
-    """What a step says happens."""
+    """Run one step of a scenario."""
     clock.now += parse_duration(step["later"]) if "later" in step else 0.0
     moved: list[tuple[str, str]] = []
     for path in step.get("unplug", ()):
@@ -195,7 +195,7 @@ def say(rig: Rig, clock: Clock, line: str) -> None:
 
 
 def format_lists(agent) -> dict[str, list[str]]:
-    """Every list as lines; empty ones are as good as none."""
+    """Return every list as lines, without empty lists."""
     lists = {}
     for name, snapshot in agent.tracker.device_lists.lists.items():
         lines = [
@@ -209,7 +209,7 @@ def format_lists(agent) -> dict[str, list[str]]:
 
 
 def is_expected(now: list[str], expected: list[str]) -> bool:
-    """Whether a list is as expected; one that says no reason allows any."""
+    """Return whether a list is as expected. An expected line without a reason matches any reason."""
     if len(now) != len(expected):
         return False
     pairs = zip(now, expected, strict=True)
@@ -242,7 +242,7 @@ async def check_grant(agent, resource: str, wanted: dict, where: str) -> None:
 
 
 def dry(agent, resource: str, ids: list[str]) -> Grant | None:
-    """What `allocate --dry-run` says that a container would get; None where an id rests on what was there before."""
+    """Return the grant of `allocate --dry-run`; None if an ID depends on an earlier state."""
     seen = take_dry_run(agent.root, agent.tracker.specs, agent.settings.paths.cdi)
     return seen.preview_grant(resource, ids) if all(map(seen.device_lists[resource].find_device, ids)) else None
 

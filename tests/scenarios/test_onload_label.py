@@ -16,7 +16,7 @@ RELEASE = "/sys/module/onload/version"
 
 
 def list_programs(top, option, *, loaded=True):
-    """The programs that an entry of the class wants to have been run."""
+    """Return the programs that an entry of the class requires."""
     (top / "etc/resources.d").mkdir(parents=True)
     (top / "etc/resources.d/a.toml").write_text(f'[[resource]]\nclass = "onload"\n{option}\n')
     specs = load(str(top / "etc")).resources
