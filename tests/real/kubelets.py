@@ -86,7 +86,7 @@ class Looking:
 
 
 class Simulated(Kubelet, Looking):
-    """The one of agent/kubelet/simulated."""
+    """The one of lab/device_agent_lab/simulated."""
 
     real = False
 

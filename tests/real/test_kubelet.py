@@ -1,6 +1,6 @@
 """The behaviour of a kubelet with plugins, bad ones too: each fact that the agent relies on, on both kubelets.
 
-A difference found here is one to correct in agent/kubelet/simulated. § and facts are of the kubelet contract.
+A difference found here is one to correct in lab/device_agent_lab/simulated. § and facts are of the kubelet contract.
 """
 
 import asyncio
