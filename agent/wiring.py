@@ -41,7 +41,8 @@ from agent.state.state_file import StateFile, load_state
 from agent.state.state_format import SavedState
 from agent.status.agent_status import Status
 from agent.status.open_file_monitor import OpenFileMonitor
-from agent.tracker.list_publisher import Publication
+from agent.tracker.check_evaluator import CheckEvaluator
+from agent.tracker.list_publisher import ListPublisher, Publication
 from agent.tracker.tracker import Tracker
 
 KUBELET_SOCKET = "kubelet.sock"
@@ -118,22 +119,23 @@ class AgentParts:
         )
         self.query_results = QueryResults(QueryScheduler(_query), Probes())
         host = HostView(root, spec_directories, self.query_results if runs_programs else NO_PROGRAMS)
-        self.tracker = Tracker(
-            host,
+        list_publisher = ListPublisher(
             self.registry,
             configuration.resources,
-            saved_state.lists,
-            saved_generated_names=saved_state.generated_names,
-            saved_checks=saved_state.saved_checks,
-            drains=saved_state.drain_set,
-            debounce_s=settings.look.debounce_time,
-            rescan_interval_s=settings.look.rescan_interval,
-            prepare_runner=self.prepare_runner,
+            saved_state,
+            id_source,
             generated_specs=self.generated_specs,
-            counters=self.counters,
-            get_held_ids=lambda: id_source.ids,
-            get_confirmed_ids=lambda: id_source.confirmed_ids,
             on_published=self._publish,
+            clock=clock,
+        )
+        self.tracker = Tracker(
+            host,
+            configuration.resources,
+            CheckEvaluator(saved_state.saved_checks, settings.look.debounce_time, saved_state.drain_set),
+            list_publisher,
+            timing=settings.look,
+            prepare_runner=self.prepare_runner,
+            counters=self.counters,
             clock=clock,
         )
         directory = DevInfoDirectory(f"{root.prefix}{settings.paths.devinfo}", state_directory)
@@ -142,14 +144,12 @@ class AgentParts:
             host,
             self.registry,
             self.tracker,
-            id_source.add_grant,
+            id_source,
             devinfo_writer=self.devinfo_files,
-            confirmed_ids=id_source,
             generated_specs=self.generated_specs,
             runs_programs=runs_programs,
             counters=self.counters,
             find_change_time=self.status.history.find_change_time,
-            confirm=self.devices_in_use.confirm,
             save=self._save,
         )
         self.sockets = SocketWatches(

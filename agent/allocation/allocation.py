@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Protocol, TypeAlias
 
+from agent.allocation.devices_in_use import HeldIdSource
 from agent.allocation.preferred_allocation import PreferredAllocation, TrackerView
 from agent.allocation.prestart_runner import run_before_start
 from agent.core.entry.derived_words import CapturedWord, Constant
@@ -57,11 +58,6 @@ def _find_no_time(*_: str) -> float | None:
     return None
 
 
-async def _confirm_nothing(_timeout_s: float) -> bool:
-    """Return that PodResources did not answer."""
-    return False
-
-
 async def _save_nothing() -> None:
     """Return at once. No state is saved."""
 
@@ -101,35 +97,30 @@ class Allocation:
         host: HostView,
         registry: Registry,
         tracker: TrackerAccess,
-        add_grant: Callable[[Iterable[str]], None],
+        held_ids: HeldIdSource,
         *,
         generated_specs: GeneratedSpecs,
         devinfo_writer: DevInfoWriter,
-        confirmed_ids: Container[str],
         runs_programs: bool = True,
         counters: Counters | None = None,
         find_change_time: FindChangeTime = _find_no_time,
-        confirm: Callable[[float], Awaitable[bool]] = _confirm_nothing,
         save: Callable[[], Awaitable[None]] = _save_nothing,
     ) -> None:
         """Create it.
 
-        add_grant: called with the IDs of each request, before the answer. confirmed_ids: IDs that pods use.
-        generated_specs: the generated CDI specs. runs_programs: the agent runs the programs of entries. counters: count
-        the results. find_change_time: returns since when a device has its health. confirm: see `DevicesInUse.confirm`.
-        save: returns when the held IDs are on disk, or cannot be written.
+        held_ids: gets the IDs of each request, before the answer. generated_specs: the generated CDI specs.
+        runs_programs: the agent runs the programs of entries. counters: count the results. find_change_time: returns
+        since when a device has its health. save: returns when the held IDs are on disk, or cannot be written.
         """
         self._counters = counters or Counters()
         self._find_change_time = find_change_time
-        self._confirm = confirm
         self._save = save
         self._host = host
         self._devinfo_writer = devinfo_writer
         self._registry = registry
         self._tracker = tracker
-        self._add_grant = add_grant
+        self._held_ids = held_ids
         self._preferred_allocation = PreferredAllocation(registry, tracker)
-        self._confirmed_ids = confirmed_ids
         self._exclusive_grants = ExclusiveGrants()
         self._generated_specs = generated_specs
         self._runs_programs = runs_programs
@@ -163,7 +154,7 @@ class Allocation:
         device_list = self._registry.get_list(resource)
         devices = parse_ids(device_list, ids, format_since=self._format_change_time)
         is_exclusive = any(map(self._tracker.is_exclusive, devices))
-        if is_exclusive and await self._confirm(CONFIRM_SECONDS):
+        if is_exclusive and await self._held_ids.confirm(CONFIRM_SECONDS):
             device_list = self._registry.get_list(resource)
             devices = parse_ids(device_list, ids, format_since=self._format_change_time)
         spec = self._tracker.find_entry(resource)
@@ -171,7 +162,7 @@ class Allocation:
             raise GrantRefusedError(RefusalCause.UNHEALTHY, f"{resource}: taken out by configuration")
         check_limit(resource, spec.limit, devices, len(ids))
         self._reserve(resource, devices.keys(), ids)
-        self._add_grant(ids)
+        self._held_ids.add_grant(ids)
         requests = find_device_requests(resource, spec, devices, self._tracker)
         if any(map(_is_in_pod, requests)):
             await self._wait_for_look(DirtySet(keys=frozenset(request.candidate.device.key for request in requests)))
@@ -249,8 +240,8 @@ class Allocation:
         # An answer of PodResources arrives before the lists that follow from it.
         listed = [*self._tracker.find_exclusive_devices()] if any(map(self._tracker.is_exclusive, devices)) else ()
         for device in devices:
-            holder = self._exclusive_grants.find_holder([device], ids, self._confirmed_ids) or find_listed_holder(
-                device, ids, listed, self._confirmed_ids
+            holder = self._exclusive_grants.find_holder([device], ids, self._held_ids) or find_listed_holder(
+                device, ids, listed, self._held_ids
             )
             if holder:
                 raise GrantRefusedError(

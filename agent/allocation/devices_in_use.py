@@ -52,6 +52,9 @@ class HeldIdSource(Protocol):
     def add_grant(self, ids: Iterable[str]) -> None:
         """Add the IDs of a grant."""
 
+    async def confirm(self, timeout_s: float) -> bool:
+        """Ask PodResources if there are unconfirmed IDs. Return whether there was an answer within `timeout_s`."""
+
 
 class DevicesInUse:
     """The IDs that pods may use. Asks PodResources once, and then only while a result is needed.

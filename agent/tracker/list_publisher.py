@@ -7,8 +7,10 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+from agent.allocation.devices_in_use import HeldIdSource
 from agent.core.entry.resource_spec import ResourceSpec
 from agent.core.inventory.device import Device, DeviceList
+from agent.core.inventory.in_pod import MovableDevice, find_movable_devices
 from agent.core.inventory.inventory import Inventory
 from agent.core.lists.build_lists import DeviceLists, build_lists
 from agent.core.lists.list_inputs import HeldIds
@@ -17,6 +19,7 @@ from agent.core.lists.resource_names import GeneratedName, ResourceCandidates, m
 from agent.core.struct import Struct, replace
 from agent.registry import Registry
 from agent.specs.generated_specs import GeneratedSpecs, add_spec_faults
+from agent.state.state_format import SavedState
 
 DELIVERY_SECONDS = 1.0  # how long a list that lost a device may take before the list that gains it goes out anyway
 
@@ -42,11 +45,9 @@ class ListPublisher:
     Args:
         registry: gets the lists.
         specs: the entries, in file order.
-        saved_lists: the lists of the last agent process. saved_generated_names: their generated names, with the
-        templates.
+        saved_state: the lists of the last agent process.
+        held_ids: the IDs that pods may use.
         generated_specs: the writer of generated CDI specs.
-        get_held_ids: returns the held IDs. get_confirmed_ids: returns the held IDs that a grant or PodResources
-        confirms.
         on_published: called after each publication.
         clock: monotonic seconds.
 
@@ -58,26 +59,36 @@ class ListPublisher:
         self,
         registry: Registry,
         specs: Sequence[ResourceSpec],
-        saved_lists: Mapping[str, DeviceList],
-        saved_generated_names: Mapping[str, str],
+        saved_state: SavedState,
+        held_ids: HeldIdSource,
         *,
-        generated_specs: GeneratedSpecs | None,
-        get_held_ids: Callable[[], frozenset[str]],
-        get_confirmed_ids: Callable[[], frozenset[str]],
+        generated_specs: GeneratedSpecs,
         on_published: Callable[[Publication], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        names = {name: GeneratedName(written) for name, written in saved_generated_names.items()}
+        names = {name: GeneratedName(written) for name, written in saved_state.generated_names.items()}
         self.device_lists = DeviceLists(
-            dict(saved_lists), written_names=map_names_to_entries(specs, names), generated_names=names
+            dict(saved_state.lists), written_names=map_names_to_entries(specs, names), generated_names=names
         )
         self._registry = registry
         self._generated_specs = generated_specs
-        self._get_held_ids = get_held_ids
-        self._get_confirmed_ids = get_confirmed_ids
+        self._held_ids = held_ids
         self._on_published = on_published
         self._clock = clock
         self._published_specs: Sequence[ResourceSpec] | None = None  # of the last publication
+
+    @property
+    def next_at(self) -> float | None:
+        """Monotonic seconds at which the lists or their CDI specs are due without a change; None if they are not."""
+        times = (self.device_lists.next_at, self._generated_specs.retry_at)
+        return min((time_due for time_due in times if time_due is not None), default=None)
+
+    def find_movable_devices(self, specs: Sequence[ResourceSpec]) -> Mapping[str, MovableDevice]:
+        """Return the devices in use that can be inside their pods."""
+        if not any(spec.moved_words is not None for spec in specs):
+            return {}
+        lists, held_ids = self.device_lists, HeldIds(self._held_ids.confirmed_ids)
+        return find_movable_devices(specs, lists.lists, lists.written_names, held_ids.is_held)
 
     def drop_list(self, resource: str) -> None:
         """Remove the list of a resource that is not served now."""
@@ -86,7 +97,7 @@ class ListPublisher:
     def forget_missing_members(self, resource: str, device: Device) -> bool:
         """Forget the missing members of a group device. Return whether there were any."""
         lists = self.device_lists.lists
-        list_ = forget_missing_members(lists[resource], device, self._get_held_ids()) if resource in lists else None
+        list_ = forget_missing_members(lists[resource], device, self._held_ids.ids) if resource in lists else None
         if list_ is not None:
             self._set_lists({**lists, resource: list_})
         return list_ is not None
@@ -131,13 +142,11 @@ class ListPublisher:
         self, inventory: Inventory, specs: Sequence[ResourceSpec], candidates: ResourceCandidates
     ) -> DeviceLists:
         """Return the lists after their CDI specs are written. A device without its spec is Unhealthy."""
-        held_ids = self._get_held_ids()
+        held_ids = self._held_ids.ids
         device_lists = self._build(inventory, specs, candidates, held_ids)
-        if self._generated_specs is None:
-            return device_lists
         faults = await self._generated_specs.refresh(device_lists, specs, candidates, HeldIds(held_ids))
         return (
-            self._build(inventory, specs, add_spec_faults(candidates, faults, specs), self._get_held_ids())
+            self._build(inventory, specs, add_spec_faults(candidates, faults, specs), self._held_ids.ids)
             if faults
             else device_lists
         )
@@ -159,7 +168,7 @@ class ListPublisher:
             generated_names=previous.generated_names,
             unchanged_lists=previous.unchanged_lists,
             candidates=candidates,
-            confirmed_ids=self._get_confirmed_ids(),
+            confirmed_ids=self._held_ids.confirmed_ids,
         )
 
     def _set_lists(self, device_lists: Mapping[str, DeviceList]) -> None:

@@ -9,31 +9,29 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
+from agent.config.settings import LookSettings
 from agent.core.entry.resource_spec import ResourceSpec
 from agent.core.health.check_states import CheckStates
 from agent.core.health.drain_overlay import DrainSet
 from agent.core.health.saved_checks import SavedChecks
-from agent.core.inventory.device import Device, DeviceList
+from agent.core.inventory.device import Device
 from agent.core.inventory.dirty_set import ALL_DIRTY, DirtySet, SourceTimers
-from agent.core.inventory.in_pod import MovableDevice, diff_movable_devices, find_movable_devices
+from agent.core.inventory.in_pod import diff_movable_devices
 from agent.core.inventory.inventory import Inventory
 from agent.core.language.safe_text import escape
 from agent.core.lists.build_lists import DeviceLists
-from agent.core.lists.list_inputs import HeldIds
 from agent.core.lists.resource_names import ResourceCandidates
 from agent.core.message_id import NOTICE, MessageId, build_log_extra
 from agent.core.report.counter_values import CounterValues
 from agent.core.report.metrics import KERNEL_LOG
 from agent.counters import Counters
 from agent.prepare_runner import PrepareRunner
-from agent.registry import Registry
 from agent.scanners.host_reader import HostView
-from agent.specs.generated_specs import GeneratedSpecs
 from agent.tracker.check_evaluator import CheckEvaluator
 from agent.tracker.kernel_log_reader import KernelLogReader
-from agent.tracker.list_publisher import ListPublisher, Publication
+from agent.tracker.list_publisher import ListPublisher
 from agent.tracker.look_thread import LookThread
 
 log = logging.getLogger(__name__)
@@ -45,19 +43,12 @@ class Tracker:
     Args:
         host: the host.
         specs: the entries, in file order.
-        saved_lists: the lists of the last agent process. saved_generated_names: their generated names, with the
-        templates.
-        saved_checks: the check states of the last agent process.
-        drains: the drains of administrators.
-        debounce_s: seconds within which requests share one look.
-        rescan_interval_s: seconds between full rescans.
-        generated_specs: the writer of generated CDI specs.
+        check_evaluator: evaluates the checks of each look.
+        list_publisher: builds and publishes the lists of each look.
+        timing: the time between two looks, and between full rescans.
         prepare_runner: runs the prepare programs of entries; None: all programs count as run.
-        get_held_ids: returns the held IDs.
-        get_confirmed_ids: returns the held IDs that a grant or PodResources confirms. Default: same as `get_held_ids`.
         counters: counts the durations of looks.
-        on_published: called after each publication.
-        clock: monotonic seconds for checks and lists.
+        clock: monotonic seconds for checks.
 
     Attributes:
         inventory, specs: the host at the last look, and the entries of this look. Both change together.
@@ -67,47 +58,26 @@ class Tracker:
     def __init__(
         self,
         host: HostView,
-        registry: Registry,
         specs: Sequence[ResourceSpec],
-        saved_lists: Mapping[str, DeviceList],
+        check_evaluator: CheckEvaluator,
+        list_publisher: ListPublisher,
         *,
-        saved_generated_names: Mapping[str, str] | None = None,
-        saved_checks: SavedChecks | None = None,
-        drains: DrainSet | None = None,
-        debounce_s: float,
-        rescan_interval_s: float,
+        timing: LookSettings,
         prepare_runner: PrepareRunner | None = None,
         counters: Counters | None = None,
-        generated_specs: GeneratedSpecs | None = None,
-        get_held_ids: Callable[[], frozenset[str]],
-        get_confirmed_ids: Callable[[], frozenset[str]] | None = None,
-        on_published: Callable[[Publication], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.inventory = Inventory()
         self.specs = tuple(specs)
         self.directories: frozenset[str] = frozenset()
-        self._debounce_s = debounce_s
-        self._rescan_interval_s = rescan_interval_s
+        self._timing = timing
         self._clock = clock
         self._prepare_runner = prepare_runner
-        self._generated_specs = generated_specs
-        self._get_confirmed_ids = get_confirmed_ids or get_held_ids
         self._look_thread = LookThread(host)
-        self._list_publisher = ListPublisher(
-            registry,
-            self.specs,
-            saved_lists,
-            saved_generated_names or {},
-            generated_specs=generated_specs,
-            get_held_ids=get_held_ids,
-            get_confirmed_ids=self._get_confirmed_ids,
-            on_published=on_published,
-            clock=clock,
-        )
+        self._list_publisher = list_publisher
+        self._check_evaluator = check_evaluator
         self._next_specs = self.specs
         self._source_timers = SourceTimers()
-        self._check_evaluator = CheckEvaluator(saved_checks or SavedChecks(), debounce_s, drains or DrainSet())
         self._kernel_log_reader = KernelLogReader(host.root, self._check_evaluator, self.request_lists, clock)
         self._dirty_set = ALL_DIRTY
         self._lists_requested = False
@@ -243,17 +213,19 @@ class Tracker:
 
     async def _run_looks(self) -> None:
         loop = asyncio.get_running_loop()
-        last_look, last_rescan = -self._debounce_s, loop.time()
+        last_look, last_rescan = -self._timing.debounce_time, loop.time()
         while True:
             await self._wait_for_work(self._get_next_time(last_rescan))
-            if (remaining_s := last_look + self._debounce_s - loop.time()) > 0 and not self._lists_requested:
+            if (remaining_s := last_look + self._timing.debounce_time - loop.time()) > 0 and not self._lists_requested:
                 await asyncio.sleep(remaining_s)
             self._work_event.clear()
             self._kernel_log_reader.poll()
-            if loop.time() >= last_rescan + self._rescan_interval_s:
+            if loop.time() >= last_rescan + self._timing.rescan_interval:
                 self._dirty_set = ALL_DIRTY
             self._dirty_set |= DirtySet(
-                keys=diff_movable_devices(self.inventory.movable_devices, self._find_movable_devices(self.specs))
+                keys=diff_movable_devices(
+                    self.inventory.movable_devices, self._list_publisher.find_movable_devices(self.specs)
+                )
             )
             due_sources = self._source_timers.take_due_sources(self._next_specs, loop.time())
             due_keys = self._check_evaluator.take_due_keys(self._clock(), is_full_rescan=self._dirty_set.is_full_rescan)
@@ -269,10 +241,8 @@ class Tracker:
                 await self._run_look(dirty_set)
                 if self._prepare_runner:
                     self._prepare_runner.set_requests(self.inventory.prepare_requests)
-            retry_at = self._generated_specs.retry_at if self._generated_specs else None
-            is_due = any(
-                time_due is not None and loop.time() >= time_due for time_due in (self.device_lists.next_at, retry_at)
-            )
+            due_time = self._list_publisher.next_at
+            is_due = due_time is not None and loop.time() >= due_time
             has_changes = lists_requested or self._check_evaluator.has_log_changes
             if has_changes or is_due or self.inventory is not previous or self.specs is not specs:
                 self._check_evaluator.evaluate_checks(self.inventory, self.specs, self._clock())
@@ -281,10 +251,9 @@ class Tracker:
 
     def _get_next_time(self, last_rescan: float) -> float:
         """Return the time of the next work without a request: rescan, source timer, check or retry."""
-        retry_at = self._generated_specs.retry_at if self._generated_specs else None
-        times = (self.device_lists.next_at, self._check_evaluator.next_at, retry_at)
+        times = (self._list_publisher.next_at, self._check_evaluator.next_at)
         return min(
-            last_rescan + self._rescan_interval_s,
+            last_rescan + self._timing.rescan_interval,
             self._source_timers.next_at,
             *(time_due for time_due in times if time_due is not None),
         )
@@ -307,17 +276,7 @@ class Tracker:
             self.inventory,
             dirty_set,
             prepare_results=self._prepare_runner.outcomes if self._prepare_runner else None,
-            movable_devices=self._find_movable_devices(specs),
+            movable_devices=self._list_publisher.find_movable_devices(specs),
         )
         self._counters.look_times.observe(time.monotonic() - started_at)
-        if self._generated_specs and self._generated_specs.directory and any(spec.via for spec in specs):
-            self.directories |= {self._generated_specs.directory}
         self.specs = specs
-
-    def _find_movable_devices(self, specs: Sequence[ResourceSpec]) -> Mapping[str, MovableDevice]:
-        """Return the devices in use that can be inside their pods."""
-        if not any(spec.moved_words is not None for spec in specs):
-            return {}
-        return find_movable_devices(
-            specs, self.device_lists.lists, self.device_lists.written_names, HeldIds(self._get_confirmed_ids()).is_held
-        )

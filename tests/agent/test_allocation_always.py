@@ -58,10 +58,9 @@ class Machine:
             HostView(self.tree.root),
             self.registry,
             self,
-            self.asked.extend,
+            self,
             generated_specs=None,
             devinfo_writer=None,
-            confirmed_ids=(),
         )
         for number in range(4):
             self.plug("foo", number)
@@ -98,6 +97,17 @@ class Machine:
             for name, snapshot in self.told.items():
                 self.registry.publish(snapshot)
                 self.published.add((name, self.version, snapshot.id_count))
+
+    # What the allocation asks of the held IDs.
+
+    def add_grant(self, ids):
+        self.asked.extend(ids)
+
+    def __contains__(self, id_):
+        return False
+
+    async def confirm(self, timeout_s):
+        return False
 
     # What the allocation asks of a tracker.
 

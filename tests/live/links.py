@@ -23,11 +23,9 @@ from agent.core.language.value import ValueType
 from agent.host import link_events
 from agent.host.link_events import ROUTES_PATH, watch_link_events
 from agent.host.root import Root
-from agent.registry import Registry
-from agent.scanners.host_reader import HostView
-from agent.tracker.tracker import Tracker
 from tests.core.builders import clause, line, spec
 from tests.core.test_log_pattern import message
+from tests.live.trackers import make_tracker
 
 DIRECTORY = "/sys/devices/virtual/net"
 VETH = clause(line("name", "lo", test=Not(Equals("lo"))))
@@ -82,10 +80,7 @@ async def seen():
         match=clause(line("carrier", True, ValueType.BOOL)),
     )
     published = asyncio.Event()
-    tracker = Tracker(
-        HostView(Root()), Registry(), [linked], {}, debounce_s=0.0, rescan_interval_s=3600.0, get_held_ids=frozenset,
-        on_published=lambda *_: published.set(),
-    )  # fmt: skip
+    tracker = make_tracker(Root(), [linked], lambda _: published.set())
 
     def healthy():
         devices = tracker.device_lists.lists["example.com/net"].devices
@@ -118,10 +113,7 @@ async def healthy():
     renamed = Check("renamed", KernelLogCheck(Log(message("{name}: renamed from {old:text}"))), recovery_threshold=None)
     entry = spec("example.com/net", source=Source("net"), id=(parse("{name}"),), checks=(link, renamed), match=VETH)
     published = asyncio.Event()
-    tracker = Tracker(
-        HostView(Root()), Registry(), [entry], {}, debounce_s=0.0, rescan_interval_s=3600.0, get_held_ids=frozenset,
-        on_published=lambda *_: published.set(),
-    )  # fmt: skip
+    tracker = make_tracker(Root(), [entry], lambda _: published.set())
 
     async def until(faults):
         async with asyncio.timeout(60):
@@ -157,10 +149,7 @@ async def moved():
     entry = spec("example.com/net", source=Source("net"), id=(parse("{name}"),), moved_words=(), match=VETH)
     held = {"va"}
     published = asyncio.Event()
-    tracker = Tracker(
-        HostView(Root()), Registry(), [entry], {}, debounce_s=0.0, rescan_interval_s=3600.0,
-        get_held_ids=lambda: frozenset(held), on_published=lambda *_: published.set(),
-    )  # fmt: skip
+    tracker = make_tracker(Root(), [entry], lambda _: published.set(), held=held)
 
     async def until(condition):
         async with asyncio.timeout(60):

@@ -11,12 +11,9 @@ from agent.core.inventory.dirty_set import DirtySet
 from agent.core.inventory.inventory import Inventory
 from agent.core.language.template import parse
 from agent.core.language.value import ValueType
-from agent.registry import Registry
-from agent.scanners.host_reader import HostView
 from agent.tracker import look_thread as module
-from agent.tracker.list_publisher import ListPublisher
-from agent.tracker.tracker import Tracker
 from tests.core.builders import clause, line, spec
+from tests.live.trackers import make_list_publisher, make_tracker
 from tests.tree import Tree, silent
 
 NICS = spec(
@@ -32,16 +29,7 @@ ADDRESSES = ("0000:3b:00.0", "0000:5e:00.0")
 @asynccontextmanager
 async def run_tracker(tree, specs=(NICS,), every=3600.0):
     published = asyncio.Event()
-    tracker = Tracker(
-        HostView(tree.root),
-        Registry(),
-        specs,
-        {},
-        debounce_s=0.0,
-        rescan_interval_s=every,
-        get_held_ids=frozenset,
-        on_published=lambda *_: published.set(),
-    )
+    tracker = make_tracker(tree.root, specs, lambda _: published.set(), every=every)
 
     def ids():
         return [device.id for device in tracker.device_lists.lists["example.com/nic"].devices]
@@ -136,7 +124,7 @@ async def test_a_file_that_never_answers_costs_its_own_device(tree, monkeypatch,
 
 async def test_what_is_forgotten_while_the_lists_are_made_stays_forgotten():
     class Specs:
-        next_at = None
+        retry_at = None
 
         async def refresh(self, *_):
             for name in [name for name in lists.device_lists.lists if name == "example.com/old"]:
@@ -144,17 +132,10 @@ async def test_what_is_forgotten_while_the_lists_are_made_stays_forgotten():
             return {}
 
     told = {name: DeviceList(name) for name in ("example.com/old", "example.com/nic")}
-    lists = ListPublisher(
-        Registry(),
-        [NICS],
-        told,
-        {},
-        generated_specs=Specs(),
-        get_held_ids=frozenset,
-        get_confirmed_ids=frozenset,
-        on_published=lambda publication: seen.append(publication.lists),
-    )
     seen = []
+    lists = make_list_publisher(
+        [NICS], lambda publication: seen.append(publication.lists), lists=told, generated_specs=Specs()
+    )
     await lists.publish(Inventory(), [NICS], {}, None)
     assert [sorted(one.lists) for one in (*seen, lists.device_lists)] == [["example.com/nic"]] * 2
 
