@@ -145,7 +145,7 @@ class AgentParts:
             self.registry,
             self.tracker,
             id_source,
-            devinfo_writer=self.devinfo_files,
+            devinfo_files=self.devinfo_files,
             generated_specs=self.generated_specs,
             runs_programs=runs_programs,
             counters=self.counters,

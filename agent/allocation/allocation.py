@@ -7,14 +7,15 @@ function decides the grant. The agent saves only the held IDs.
 from __future__ import annotations
 
 import asyncio
+import operator
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 from agent.allocation.devices_in_use import HeldIdSource
-from agent.allocation.preferred_allocation import PreferredAllocation, TrackerView
+from agent.allocation.devinfo_files import DevInfoFiles
 from agent.allocation.prestart_runner import run_before_start
 from agent.core.entry.derived_words import CapturedWord, Constant
 from agent.core.entry.devinfo import DevInfo
@@ -23,8 +24,10 @@ from agent.core.grants.build_grant import build_grant, build_spec_edits
 from agent.core.grants.exclusive_grants import ExclusiveGrants, find_listed_holder
 from agent.core.grants.grant import MISSING, Grant, GrantRefusedError, RefusalCause, RereadDevice
 from agent.core.grants.parse_request import check_limit, parse_ids
+from agent.core.grants.prefer import NO_LIMIT, ChoicePool, build_choice_pool, prefer
 from agent.core.inventory.device import Device, HostDevice
 from agent.core.inventory.dirty_set import DirtySet
+from agent.core.lists.build_lists import DeviceLists
 from agent.core.lists.exclusion import format_iommu_reason
 from agent.counters import Counters
 from agent.host.daemon_thread import start_in_thread
@@ -33,6 +36,7 @@ from agent.registry import Registry
 from agent.reread import (
     ALLOCATE_SCOPE,
     PRESTART_SCOPE,
+    CurrentInventory,
     DeviceRequest,
     RereadScope,
     collect_specs,
@@ -48,45 +52,22 @@ PUBLISH_SECONDS = 1.5  # for the debounce time, a look, and the rate limit of li
 CONFIRM_SECONDS = 0.5  # for an answer of PodResources before an exclusive grant
 INLINE_DEVICES = 16  # devices that are read in the event loop: about a millisecond
 
-FindChangeTime: TypeAlias = Callable[
-    [str, str], float | None
-]  # arguments: resource and ID; result: monotonic seconds or None
 
-
-def _find_no_time(*_: str) -> float | None:
-    """Return None, because no change times are known."""
-    return None
-
-
-async def _save_nothing() -> None:
-    """Return at once. No state is saved."""
-
-
-class TrackerAccess(TrackerView, Protocol):
+class TrackerAccess(CurrentInventory, Protocol):
     """The data of the tracker, and its looks."""
 
-    def is_exclusive(self, device: Device) -> bool:
-        """Return whether a grant of a listed device keeps other devices from pods."""
+    @property
+    def device_lists(self) -> DeviceLists:
+        """The lists of the last publication."""
 
-    def find_exclusive_devices(self) -> Iterable[tuple[str, Device]]:
-        """Return all such devices, each with its resource."""
+    def find_entry(self, resource: str) -> ResourceSpec | None:
+        """Return the entry of a resource, or None."""
 
     def request_look(self, dirty_set: DirtySet) -> None:
         """Report a possible change of the host."""
 
     async def wait_for_look(self) -> None:
         """Return when a new look is published."""
-
-
-class DevInfoWriter(Protocol):
-    """The writer of device-information files."""
-
-    async def write(self, infos: Sequence[DevInfo]) -> None:
-        """Write these files.
-
-        Raises:
-            DevInfoError: a file cannot be written.
-        """
 
 
 class Allocation:
@@ -100,11 +81,11 @@ class Allocation:
         held_ids: HeldIdSource,
         *,
         generated_specs: GeneratedSpecs,
-        devinfo_writer: DevInfoWriter,
+        devinfo_files: DevInfoFiles,
+        find_change_time: Callable[[str, str], float | None],
+        save: Callable[[], Awaitable[None]],
         runs_programs: bool = True,
         counters: Counters | None = None,
-        find_change_time: FindChangeTime = _find_no_time,
-        save: Callable[[], Awaitable[None]] = _save_nothing,
     ) -> None:
         """Create it.
 
@@ -116,11 +97,11 @@ class Allocation:
         self._find_change_time = find_change_time
         self._save = save
         self._host = host
-        self._devinfo_writer = devinfo_writer
+        self._devinfo_files = devinfo_files
         self._registry = registry
         self._tracker = tracker
         self._held_ids = held_ids
-        self._preferred_allocation = PreferredAllocation(registry, tracker)
+        self._pools: dict[str, tuple[tuple[object, ...], ChoicePool]] = {}  # by resource, with their inputs
         self._exclusive_grants = ExclusiveGrants()
         self._generated_specs = generated_specs
         self._runs_programs = runs_programs
@@ -153,7 +134,7 @@ class Allocation:
         ids = tuple(dict.fromkeys(ids))  # a repeated ID counts once
         device_list = self._registry.get_list(resource)
         devices = parse_ids(device_list, ids, format_since=self._format_change_time)
-        is_exclusive = any(map(self._tracker.is_exclusive, devices))
+        is_exclusive = any(map(self._tracker.device_lists.is_exclusive, devices))
         if is_exclusive and await self._held_ids.confirm(CONFIRM_SECONDS):
             device_list = self._registry.get_list(resource)
             devices = parse_ids(device_list, ids, format_since=self._format_change_time)
@@ -224,9 +205,23 @@ class Allocation:
     def prefer(self, resource: str, available: Sequence[str], must_include: Sequence[str], size: int) -> Sequence[str]:
         """Return the preferred IDs for a container, or nothing if there is no preference."""
         start_time = time.monotonic()
-        preferred = self._preferred_allocation.prefer(resource, available, must_include, size)
+        spec = self._tracker.find_entry(resource)
+        limit = spec.limit if spec else NO_LIMIT
+        preferred = prefer(available, must_include, size, limit, self._get_pool(resource, spec))
         self._counters.call_times["GetPreferredAllocation"].observe(time.monotonic() - start_time)
         return preferred
+
+    def _get_pool(self, resource: str, spec: ResourceSpec | None) -> ChoicePool:
+        """Return the choice pool, built once for each list and its candidates. Read no host facts."""
+        written = spec.written_name if spec else ""
+        candidates = self._tracker.inventory.get_resource_candidates().get((resource, written), {})
+        device_list, specs = self._registry.get_list(resource), self._tracker.specs
+        inputs = device_list, candidates, specs
+        previous_inputs, pool = self._pools.get(resource, ((), None))
+        if pool is None or any(map(operator.is_not, inputs, previous_inputs)):
+            pool = build_choice_pool(device_list, spec, candidates, specs)
+            self._pools[resource] = inputs, pool
+        return pool
 
     def _format_change_time(self, resource: str, id: str) -> str:  # noqa: A002  the API's own word
         return _format_since(self._find_change_time(resource, id))
@@ -238,7 +233,8 @@ class Allocation:
             GrantRefusedError: a pod uses a device that excludes one of these.
         """
         # An answer of PodResources arrives before the lists that follow from it.
-        listed = [*self._tracker.find_exclusive_devices()] if any(map(self._tracker.is_exclusive, devices)) else ()
+        lists = self._tracker.device_lists
+        listed = [*lists.find_exclusive_devices()] if any(map(lists.is_exclusive, devices)) else ()
         for device in devices:
             holder = self._exclusive_grants.find_holder([device], ids, self._held_ids) or find_listed_holder(
                 device, ids, listed, self._held_ids
@@ -307,7 +303,7 @@ class Allocation:
         """
         try:
             async with asyncio.timeout(WRITE_SECONDS):
-                await self._devinfo_writer.write(infos)
+                await self._devinfo_files.write(infos)
         except DevInfoError as error:
             raise GrantRefusedError(
                 RefusalCause.DEVINFO, f"{resource} {infos[0].id}: device-information file: {error}"

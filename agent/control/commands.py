@@ -10,15 +10,14 @@ from typing import Any
 
 from agent.app import Agent
 from agent.config.toml.finding import build_json, render
-from agent.control import drains
 from agent.control.active_config import ActiveConfig, ReloadResult
 from agent.control.control_socket import CommandHandler, ControlAnswer
-from agent.control.drains import find_named_devices
 from agent.control.take_snapshot import collect_metrics, take_snapshot
+from agent.core.health.drain_overlay import Drain
 from agent.core.inventory.device import Device, DeviceList
 from agent.core.inventory.dirty_set import ALL_DIRTY, DirtySet
-from agent.core.language.safe_text import escape
-from agent.core.lists.device_lookup import find_devices
+from agent.core.language.safe_text import escape, shorten
+from agent.core.lists.device_lookup import ResourceDevice, find_devices
 from agent.core.lists.transitions import find_transitions
 from agent.core.report.device_report import JsonObject, build_device_report
 from agent.core.report.explain_report import build_explain_report
@@ -29,6 +28,7 @@ MOST_SECONDS = 60.0  # longest wait of an answer for a change
 PAUSE_SECONDS = (
     0.25  # shortest pause between two status reports for one waiting client, and as long as the last report took
 )
+REASON_LIMIT = 120  # characters; lists, status and log lines contain the reason
 
 
 def build_commands(active_config: ActiveConfig, agent: Agent) -> Mapping[str, CommandHandler]:
@@ -61,15 +61,15 @@ def build_commands(active_config: ActiveConfig, agent: Agent) -> Mapping[str, Co
 
     async def drain(request: Mapping[str, Any]) -> ControlAnswer:
         name = _get_text(request.get("name")) or ""
-        is_found = bool(find_named_devices(agent, name)) or name in agent.tracker.device_lists.lists
-        is_saved = await drains.drain(agent, name, _get_text(request.get("reason")) or "") if is_found else False
+        is_found = bool(_find_named_devices(agent, name)) or name in agent.tracker.device_lists.lists
+        is_saved = await _drain(agent, name, _get_text(request.get("reason")) or "") if is_found else False
         return {"found": is_found, "remembered": is_saved, "devices": await _report_devices(name)}
 
     async def undrain(request: Mapping[str, Any]) -> ControlAnswer:
         name = _get_text(request.get("name")) or ""
         previous_drains = agent.tracker.drains
-        is_saved = await drains.undrain(agent, name)
-        is_found = bool(find_named_devices(agent, name)) or agent.tracker.drains != previous_drains
+        is_saved = await _undrain(agent, name)
+        is_found = bool(_find_named_devices(agent, name)) or agent.tracker.drains != previous_drains
         return {"found": is_found, "remembered": is_saved, "devices": await _report_devices(name)}
 
     async def report_devices(request: Mapping[str, Any]) -> ControlAnswer:
@@ -77,7 +77,9 @@ def build_commands(active_config: ActiveConfig, agent: Agent) -> Mapping[str, Co
 
     async def _report_devices(name: str) -> list[JsonObject]:
         snapshot = await take_snapshot(agent)
-        return [build_device_report(snapshot, resource, device) for resource, device in find_named_devices(agent, name)]
+        return [
+            build_device_report(snapshot, resource, device) for resource, device in _find_named_devices(agent, name)
+        ]
 
     async def metrics(request: Mapping[str, Any]) -> ControlAnswer:
         del request
@@ -117,6 +119,36 @@ def build_commands(active_config: ActiveConfig, agent: Agent) -> Mapping[str, Co
         "metrics": metrics,
         "rescan": rescan,
     }
+
+
+async def _drain(agent: Agent, name: str, reason: str) -> bool:
+    """Drain a resource, or the device of this name. Return whether the drain is saved for the next start."""
+    drain_record = Drain(shorten(escape(reason), REASON_LIMIT), round(time.time(), 3))
+    previous_drains = agent.tracker.drains
+    if name in agent.tracker.device_lists.lists:
+        return await agent.drain(previous_drains.add_resource(name, drain_record))
+    return await agent.drain(
+        previous_drains.add_locations(
+            {device.locations[0] for _, device in _find_named_devices(agent, name)}, drain_record
+        )
+    )
+
+
+async def _undrain(agent: Agent, name: str) -> bool:
+    """End the drain of a resource, a device, or an empty location. Return whether the change is saved."""
+    previous_drains = agent.tracker.drains
+    if name in previous_drains.resources:
+        return await agent.drain(previous_drains.remove_resource(name))
+    places = {place for _, device in _find_named_devices(agent, name) for place in device.locations}
+    return await agent.drain(previous_drains.remove_locations({name, *places}))
+
+
+def _find_named_devices(agent: Agent, name: str) -> list[ResourceDevice]:
+    """Return the devices of this name. For a resource name, return all its devices."""
+    lists = agent.tracker.device_lists.lists
+    if name in lists:
+        return [ResourceDevice(name, device) for device in lists[name].devices]
+    return find_devices(name, lists.values(), agent.tracker.candidates)
 
 
 async def _wait_for_status(agent: Agent, request: Mapping[str, Any]) -> ControlAnswer:

@@ -8,14 +8,14 @@ that and continues.
 from __future__ import annotations
 
 import asyncio
-import errno
 import json
 import logging
 import os
 import socket
+import stat
 import struct
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, TypeAlias
 
 from agent.core.language.safe_text import escape
@@ -33,13 +33,13 @@ log = logging.getLogger(__name__)
 async def serve(path: str, commands: Mapping[str, CommandHandler]) -> None:
     """Answer requests at this path until cancelled."""
     try:
-        server_socket = _bind(path)
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        server_socket = bind_socket_file(path, 0o600)
     except OSError as error:
         log.warning("control: %s cannot be used (%s): commands do not reach this agent", path, error.strerror or error)
         return
-    inode = find_inode(path)
     clients: list[_Client] = []
-    try:
+    with remove_socket_file(path):
         async with asyncio.TaskGroup() as tasks:
 
             def accept_client(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -58,14 +58,21 @@ async def serve(path: str, commands: Mapping[str, CommandHandler]) -> None:
                 server.close()
                 for client in clients:
                     client.end()
+
+
+@contextmanager
+def remove_socket_file(path: str) -> Iterator[None]:
+    """Remove the socket file at the end of the context, if it still is the same file."""
+    inode = _find_inode(path)
+    try:
+        yield
     finally:
-        if inode is not None and find_inode(path) == inode:
+        if inode is not None and _find_inode(path) == inode:
             with suppress(OSError):
                 os.unlink(path)
 
 
-def find_inode(path: str) -> int | None:
-    """Return the inode number of a path, or None if the path does not exist."""
+def _find_inode(path: str) -> int | None:
     try:
         return os.stat(path).st_ino
     except OSError:
@@ -90,21 +97,26 @@ def query_agent(path: str, request: Mapping[str, Any], timeout: float) -> Contro
     return reply
 
 
-def _bind(path: str) -> socket.socket:
-    """Return a listening socket. Replace a socket file that an agent left, but not one with a listener."""
-    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as other:
-        other.setblocking(False)
+def bind_socket_file(path: str, mode: int | None = None) -> socket.socket:
+    """Return a socket that is bound to this path. Replace a socket file without a listener.
+
+    mode: the access mode of the file.
+
+    Raises:
+        OSError: the path cannot be used, or another process listens there.
+    """
+    with suppress(FileNotFoundError), socket.socket(socket.AF_UNIX) as other:
+        if not stat.S_ISSOCK(os.stat(path).st_mode):
+            raise FileExistsError(f"{path} is no socket")
+        other.setblocking(False)  # a listener with a full queue would block this connect
         try:
             other.connect(path)
-        except (ConnectionRefusedError, FileNotFoundError):
-            with suppress(FileNotFoundError):
-                os.unlink(path)
-        else:
-            raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
-    server_socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        except ConnectionRefusedError:
+            os.unlink(path)
+    server_socket = socket.socket(socket.AF_UNIX)
     try:
-        os.fchmod(server_socket.fileno(), 0o600)  # before the bind, so no other user can connect
+        if mode is not None:
+            os.fchmod(server_socket.fileno(), mode)  # before the bind, so no other user can connect
         server_socket.bind(path)
     except BaseException:
         server_socket.close()

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import socket
-import stat
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from contextlib import nullcontext
 
-from agent.control.control_socket import find_inode
+from agent.control.control_socket import bind_socket_file, remove_socket_file
 from agent.core.report.exposition import CONTENT_TYPE
 
 REQUEST_SECONDS = 5.0  # for the request of a client, and for its read of the answer
@@ -33,14 +31,8 @@ async def serve(listen: str, collect_metrics: Callable[[], Awaitable[str]]) -> N
     except OSError as error:
         log.warning("metrics: %s cannot be used (%s): nobody is answered there", listen, error.strerror or error)
         return
-    path = listen.removeprefix(_UNIX) if listen.startswith(_UNIX) else None
-    inode = find_inode(path) if path else None
-    try:
+    with remove_socket_file(listen.removeprefix(_UNIX)) if listen.startswith(_UNIX) else nullcontext():
         await _serve_clients(server_socket, collect_metrics)
-    finally:
-        if path and inode is not None and find_inode(path) == inode:  # else the socket file belongs to another process
-            with suppress(OSError):
-                os.unlink(path)
 
 
 async def _serve_clients(server_socket: socket.socket, collect_metrics: Callable[[], Awaitable[str]]) -> None:
@@ -78,23 +70,7 @@ def _bind(listen: str) -> socket.socket:
         host, _, port = listen.rpartition(":")
         family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
         return socket.create_server((host.strip("[]"), int(port)), family=family)
-    path = listen.removeprefix(_UNIX)
-    with suppress(FileNotFoundError), socket.socket(socket.AF_UNIX) as other:
-        if not stat.S_ISSOCK(os.stat(path).st_mode):
-            raise FileExistsError(f"{path} is no socket")
-        other.setblocking(False)  # a listener with a full queue would block this connect
-        try:
-            other.connect(path)
-        except ConnectionRefusedError:
-            os.unlink(path)
-    server_socket = socket.socket(socket.AF_UNIX)
-    try:
-        server_socket.bind(path)
-        server_socket.listen()
-    except BaseException:
-        server_socket.close()
-        raise
-    return server_socket
+    return bind_socket_file(listen.removeprefix(_UNIX))
 
 
 async def _handle_client(

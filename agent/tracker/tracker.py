@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from agent.config.settings import LookSettings
 from agent.core.entry.resource_spec import ResourceSpec
@@ -129,14 +129,6 @@ class Tracker:
         written = self.device_lists.written_names.get(resource)
         name = written or resource
         return None if written is None else next((spec for spec in self.specs if spec.name == name), None)
-
-    def is_exclusive(self, device: Device) -> bool:
-        """Return whether a grant of a listed device keeps other devices from pods."""
-        return self.device_lists.is_exclusive(device)
-
-    def find_exclusive_devices(self) -> Iterator[tuple[str, Device]]:
-        """Yield all listed devices with exclusive keys, each with its resource."""
-        return self.device_lists.find_exclusive_devices()
 
     @property
     def candidates(self) -> ResourceCandidates:

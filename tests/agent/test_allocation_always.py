@@ -60,7 +60,9 @@ class Machine:
             self,
             self,
             generated_specs=None,
-            devinfo_writer=None,
+            devinfo_files=None,
+            find_change_time=lambda *_: None,
+            save=None,
         )
         for number in range(4):
             self.plug("foo", number)
@@ -93,7 +95,7 @@ class Machine:
         moving = True
         while moving:
             assembly = build_lists(self.inventory, self.specs, HELD, self.told, 0.0, candidates=self.candidates)
-            self.told, moving = assembly.lists, assembly.awaits_delivery
+            self.device_lists, self.told, moving = assembly, assembly.lists, assembly.awaits_delivery
             for name, snapshot in self.told.items():
                 self.registry.publish(snapshot)
                 self.published.add((name, self.version, snapshot.id_count))
@@ -113,12 +115,6 @@ class Machine:
 
     def find_entry(self, resource):
         return next((spec for spec in self.specs if spec.name == resource), None)
-
-    def is_exclusive(self, device):
-        return bool(device.exclusive_keys)
-
-    def find_exclusive_devices(self):
-        return ()
 
     def request_look(self, dirty_set):
         del dirty_set
