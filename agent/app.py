@@ -128,7 +128,7 @@ class Agent:
         """
         change = diff_config(self.configuration.resources, configuration.resources)
         if configuration.settings != self.settings:
-            log.warning("agent.toml has changed: that takes effect at the next start")
+            log.warning("agent.toml has changed. The change takes effect at the next start")
         self._set_configuration(configuration)
         self.tracker.configure(configuration.resources)
         specs = configuration.resources
@@ -230,4 +230,4 @@ def _remove_old_sockets(directory: str) -> None:
     try:
         remove_stale_sockets(directory)
     except OSError as error:
-        log.warning("sockets of an earlier life may be left: %s", error)
+        log.warning("sockets of an earlier agent process may remain: %s", error)

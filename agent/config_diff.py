@@ -116,7 +116,7 @@ def _describe_clause_changes(old: ResourceSpec, new: ResourceSpec) -> Iterator[s
         elif previous_line.source_text != line.source_text:
             yield f"{address} = {escape(previous_line.source_text)} → {escape(line.source_text)} ({line.origin})"
     yield from (
-        f"{address} = {escape(line.source_text)}, no more"
+        f"{address} = {escape(line.source_text)}, removed"
         for address, line in previous_lines.items()
         if address not in current_lines
     )

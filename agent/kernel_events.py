@@ -48,7 +48,7 @@ class KernelEvents:
         async with watch_link_events(self._root, partial(self.report_events, "links")) as absence:
             self._counters.event_sources_up["links"] = absence is None
             if absence is not None:
-                log.warning("%s: changes of network links are seen at each sweep", absence.reason)
+                log.warning("%s: only a full rescan finds changes of network links", absence.reason)
             await self._listen_to_udev(listening)
 
     async def _listen_to_udev(self, listening: asyncio.Event) -> None:
@@ -56,7 +56,7 @@ class KernelEvents:
             async with watch_uevents(partial(self.report_events, "uevents")) as source:
                 self._counters.event_sources_up["uevents"] = not isinstance(source, Absent)
                 if isinstance(source, Absent):
-                    log.warning("%s: changes below /dev are seen at once, others at each sweep", source.reason)
+                    log.warning("%s: only a full rescan finds changes outside of /dev", source.reason)
                 listening.set()
                 self._nudge(ALL_DIRTY)
                 # Not the present group: udevd may have started since.

@@ -123,6 +123,6 @@ class PrepareRunner:
     def _log_outcome(self, job: _PrepareJob, outcome: str) -> None:
         for name in job.names:
             if outcome:
-                log.warning("prepare.%s: %s; it is tried again", name, escape(outcome))
+                log.warning("prepare.%s: %s. The agent runs it again", name, escape(outcome))
             else:
                 log.info("prepare.%s: done", name)

@@ -93,7 +93,7 @@ def find_device_requests(
         else _find_listed_requests(resource, devices, current)
     )
     if not requests:
-        raise GrantRefusedError(RefusalCause.UNHEALTHY, f"{resource}: none of its devices is there any more")
+        raise GrantRefusedError(RefusalCause.UNHEALTHY, f"{resource}: none of its devices is present")
     return requests
 
 
@@ -104,7 +104,9 @@ def _find_listed_requests(
         candidate = current.inventory.get_candidate(device.key)
         if candidate is None or candidate.resource != resource:
             raise GrantRefusedError(
-                RefusalCause.UNHEALTHY, f"{resource} {device.id}: it is not offered any more", device=device.id
+                RefusalCause.UNHEALTHY,
+                f"{resource} {device.id}: the resource does not contain it now",
+                device=device.id,
             )
         current_candidate = current.candidates.get((candidate.resource, candidate.written_name), {}).get(
             candidate.device.key, candidate

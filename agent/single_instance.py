@@ -40,7 +40,7 @@ def _lock_directory(directory: str) -> Iterator[None]:
         # Read and write: any file, even a FIFO, opens without waiting.
         lock = os.fdopen(os.open(os.path.join(directory, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "rb")
     except OSError as error:
-        log.warning("state: %s cannot be used (%s): nothing is remembered over a restart", directory, error)
+        log.warning("state: %s cannot be used (%s): the agent saves no state for its next start", directory, error)
         yield
         return
     with lock:

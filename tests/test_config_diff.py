@@ -122,7 +122,7 @@ def test_what_is_another_in_a_resource_is_said_with_its_place():
     assert driver.startswith("match.driver = ")
     assert ", new (" in driver
     assert numa.startswith("match.numa = ")
-    assert numa.endswith(", no more")
+    assert numa.endswith(", removed")
     assert others == ["replicas", "give.env.Y", "give.env.Z"]
     assert diff_config((old, replace(B, is_addition=True, name=A.name)), (old,)).descriptions[A.name] == (
         "1 entry, 2 before",

@@ -43,11 +43,11 @@ async def send_request(path, data, *, close=False):
         (b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", "200 OK", BODY),
         (b"GET /metrics?x=1 HTTP/1.0\r\n\r\n", "200 OK", BODY),
         (b"HEAD /metrics HTTP/1.1\r\n\r\n", "200 OK", ""),
-        (b"GET / HTTP/1.1\r\n\r\n", "404 Not Found", "/metrics is here, and nothing else\n"),
-        (b"GET /metrics/../x HTTP/1.1\r\n\r\n", "404 Not Found", "/metrics is here, and nothing else\n"),
-        (b"POST /metrics HTTP/1.1\r\n\r\n", "405 Method Not Allowed", "GET and HEAD are answered\n"),
-        (b"\x00\xff\r\n\r\n", "400 Bad Request", "no HTTP/1\n"),
-        (b"PRI * HTTP/2.0\r\n\r\n", "400 Bad Request", "no HTTP/1\n"),
+        (b"GET / HTTP/1.1\r\n\r\n", "404 Not Found", "the only path is /metrics\n"),
+        (b"GET /metrics/../x HTTP/1.1\r\n\r\n", "404 Not Found", "the only path is /metrics\n"),
+        (b"POST /metrics HTTP/1.1\r\n\r\n", "405 Method Not Allowed", "use GET or HEAD\n"),
+        (b"\x00\xff\r\n\r\n", "400 Bad Request", "the request is not HTTP/1\n"),
+        (b"PRI * HTTP/2.0\r\n\r\n", "400 Bad Request", "the request is not HTTP/1\n"),
     ],
 )
 async def test_an_answer(served, request_, status, body):

@@ -115,10 +115,10 @@ def test_the_line_of_a_kubelet_that_is_down(status):
     assert re.fullmatch(said, status.format_line()), status.format_line()
     status.add("example.com/c")
     status.set_phase("example.com/c", Phase.WAITING, Reason.from_text("gate: module onload gone"))
-    status.set_notice("reload refused (1 error), 9f3c21 in force")
+    status.set_notice("reload refused (1 error), 9f3c21 stays active")
     assert status.format_line().endswith(
         ": 3 resources, 1 device, all Healthy; example.com/c waiting: gate: module onload gone; "
-        "reload refused (1 error), 9f3c21 in force"
+        "reload refused (1 error), 9f3c21 stays active"
     )
 
 

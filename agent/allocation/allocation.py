@@ -140,7 +140,7 @@ class Allocation:
             devices = parse_ids(device_list, ids, format_since=self._format_change_time)
         spec = self._tracker.find_entry(resource)
         if spec is None:
-            raise GrantRefusedError(RefusalCause.UNHEALTHY, f"{resource}: taken out by configuration")
+            raise GrantRefusedError(RefusalCause.UNHEALTHY, f"{resource}: the configuration does not contain it now")
         check_limit(resource, spec.limit, devices, len(ids))
         self._reserve(resource, devices.keys(), ids)
         self._held_ids.add_grant(ids)
@@ -186,7 +186,8 @@ class Allocation:
         spec = self._tracker.find_entry(resource)
         if spec is None:
             raise GrantRefusedError(
-                RefusalCause.UNHEALTHY, f"{resource}: taken out by configuration, and what is to be run with it"
+                RefusalCause.UNHEALTHY,
+                f"{resource}: the configuration does not contain it now, nor its prestart programs",
             )
         if not devices or not any(item.prestart for item in self._tracker.specs if item.name == spec.name):
             return

@@ -62,7 +62,7 @@ class DevInfoFiles:
                 continue
             _, faults = await self._run_exclusively(self._start_cleanup)
             if faults and faults != self._faults:
-                log.warning("devinfo: files of what nobody holds cannot be removed: %s", escape("; ".join(faults)))
+                log.warning("devinfo: files of unused devices cannot be removed: %s", escape("; ".join(faults)))
             self._faults = faults
             self._on_change()
 

@@ -37,7 +37,7 @@ async def run_before_start(
                 tasks.create_task(_run_programs(resource, device, programs, semaphore)) for device, programs in jobs
             ]
     except TimeoutError:
-        message = f"{resource}: what is run before a container starts did not end within {START_SECONDS:g} s"
+        message = f"{resource}: the prestart programs did not end within {START_SECONDS:g} s"
         raise GrantRefusedError(RefusalCause.DEADLINE, message) from None
     if refusal := next((result.result() for result in results if result.result() is not None), None):
         raise refusal

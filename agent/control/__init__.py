@@ -1,1 +1,1 @@
-"""Where a running agent is asked: its socket, the answers, the scraped metrics, the configuration in force."""
+"""The interface of a running agent: control socket, commands, metrics server, and the active configuration."""

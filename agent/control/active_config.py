@@ -123,8 +123,8 @@ class ActiveConfig:
         diff = None
         if refusal:
             extra = build_log_extra(MessageId.CONFIGURATION_REFUSED, config=previous_digest, reason=refusal)
-            log.error("configuration: refused, %s stays: %s", previous_digest, refusal, extra=extra)
-            agent.status.set_notice(f"reload refused ({refusal}), {previous_digest} in force")
+            log.error("configuration: refused, %s stays active: %s", previous_digest, refusal, extra=extra)
+            agent.status.set_notice(f"reload refused ({refusal}), {previous_digest} stays active")
         else:
             diff = await agent.reload(configuration)
             agent.status.set_notice("")
@@ -141,7 +141,7 @@ class ActiveConfig:
         resources = self._agent.settings.paths.resources
         if self._agent.configuration.resources and not await asyncio.to_thread(os.path.isdir, resources):
             # The configuration is being installed, or is lost. No device is removed for that.
-            return f"{resources} is not there"
+            return f"{resources} does not exist"
         errors = sum(finding.severity is Severity.ERROR for finding in configuration.findings)
         return format_count(errors, "error") if errors else ""
 

@@ -41,7 +41,7 @@ def build_commands(active_config: ActiveConfig, agent: Agent) -> Mapping[str, Co
     async def clear(request: Mapping[str, Any]) -> ControlAnswer:
         name, check = request.get("device"), request.get("check")
         if not isinstance(name, str) or not (check is None or isinstance(check, str)):
-            return {"error": "clear asks for a device, and perhaps for a check"}
+            return {"error": "clear needs a device, and can have a check"}
         devices = find_devices(name, agent.tracker.device_lists.lists.values(), agent.tracker.candidates)
         cleared_checks = [await agent.tracker.clear(resource, device, check) for resource, device in devices]
         return {
@@ -91,7 +91,7 @@ def build_commands(active_config: ActiveConfig, agent: Agent) -> Mapping[str, Co
         chosen = {source for source in sources if source_name in {None, source.kind, str(source)}}
         if not chosen:
             source_names = ", ".join(sorted(map(str, sources))) or "none"
-            return {"error": f"no entry has a source {escape(source_name or '')}; there are {source_names}"}
+            return {"error": f"no entry has a source {escape(source_name or '')}. The sources are {source_names}"}
         start_time, previous_lists = time.monotonic(), agent.tracker.device_lists.lists
         agent.tracker.request_look(ALL_DIRTY if source_name is None else DirtySet(sources=frozenset(chosen)))
         await agent.tracker.wait_for_look()
@@ -162,7 +162,7 @@ async def _wait_for_status(agent: Agent, request: Mapping[str, Any]) -> ControlA
         snapshot = await take_snapshot(agent)
         report = await asyncio.to_thread(status_of, snapshot, resource, devices)
         if report is None:
-            return {"error": f"no such resource; there are {', '.join(snapshot.lists.lists) or 'none'}"}
+            return {"error": f"unknown resource. The agent has {', '.join(snapshot.lists.lists) or 'none'}"}
         current_revision = await asyncio.to_thread(compute_revision, report)
         remaining_s = deadline - time.monotonic()
         if current_revision != request.get("unlike") or remaining_s <= 0:

@@ -210,16 +210,22 @@ def _parse_request(line: bytes) -> Mapping[str, Any]:
     try:
         request = json.loads(line)
     except (ValueError, RecursionError):
-        return {"error": "no JSON"}
-    return request if isinstance(request, dict) and "error" not in request else {"error": "no JSON object"}
+        return {"error": "the request is not valid JSON"}
+    return (
+        request
+        if isinstance(request, dict) and "error" not in request
+        else {"error": "the request is not a JSON object"}
+    )
 
 
 async def _run_command(request: Mapping[str, Any], commands: Mapping[str, CommandHandler]) -> ControlAnswer:
     command = commands.get(str(request.get("do")))
     if command is None:
-        return {"error": f"this agent cannot {escape(str(request.get('do')))}; it can {', '.join(sorted(commands))}"}
+        return {
+            "error": f"unknown command {escape(str(request.get('do')))}. The commands are {', '.join(sorted(commands))}"
+        }
     try:
         return await command(request)
     except Exception:  # a defect in a command must not end the service of devices
         log.exception("control: a defect")
-        return {"error": "a defect; the agent's log has it"}
+        return {"error": "internal error. The log of the agent has the details"}

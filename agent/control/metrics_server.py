@@ -29,7 +29,7 @@ async def serve(listen: str, collect_metrics: Callable[[], Awaitable[str]]) -> N
     try:
         server_socket = await asyncio.to_thread(_bind, listen)
     except OSError as error:
-        log.warning("metrics: %s cannot be used (%s): nobody is answered there", listen, error.strerror or error)
+        log.warning("metrics: %s cannot be used (%s): the agent serves no metrics", listen, error.strerror or error)
         return
     with remove_socket_file(listen.removeprefix(_UNIX)) if listen.startswith(_UNIX) else nullcontext():
         await _serve_clients(server_socket, collect_metrics)
@@ -92,16 +92,18 @@ async def _handle_request(line: bytes, collect_metrics: Callable[[], Awaitable[s
     match line.split(b" "):
         case [b"GET" | b"HEAD" as method, path, version] if version.startswith(b"HTTP/1."):
             if path.partition(b"?")[0] != b"/metrics":
-                return _build_response("404 Not Found", b"/metrics is here, and nothing else\n", head=method == b"HEAD")
+                return _build_response("404 Not Found", b"the only path is /metrics\n", head=method == b"HEAD")
             try:
                 text = await collect_metrics()
             except Exception:  # a defect in a metric must not end the service of devices
                 log.exception("metrics: a defect")
-                return _build_response("500 Internal Server Error", b"a defect; the agent's log has it\n")
+                return _build_response(
+                    "500 Internal Server Error", b"internal error. The log of the agent has the details\n"
+                )
             return _build_response("200 OK", text.encode(), head=method == b"HEAD")
         case [_, _, version] if version.startswith(b"HTTP/1."):
-            return _build_response("405 Method Not Allowed", b"GET and HEAD are answered\n")
-    return _build_response("400 Bad Request", b"no HTTP/1\n")
+            return _build_response("405 Method Not Allowed", b"use GET or HEAD\n")
+    return _build_response("400 Bad Request", b"the request is not HTTP/1\n")
 
 
 def _build_response(status: str, body: bytes, *, head: bool = False) -> bytes:

@@ -42,7 +42,7 @@ async def keep_registered(resource: str, serve: EndpointFactory, kubelet: Socket
     previous_identity: SocketIdentity | None = None
     while True:
         if kubelet.identity is None:
-            report(Phase.WAITING, _make_kubelet_reason(f"{kubelet.path} is not there"))
+            report(Phase.WAITING, _make_kubelet_reason(f"{kubelet.path} does not exist"))
         identity = await kubelet.wait_for_socket()
         backoff = (backoff if identity == previous_identity else backoff.reset()).add_failure()
         previous_identity = identity
@@ -57,7 +57,7 @@ async def keep_registered(resource: str, serve: EndpointFactory, kubelet: Socket
             report(Phase.WAITING, Reason.from_text(str(error)))
             stream_seconds, has_file = 0.0, True
         except OSError as error:
-            report(Phase.WAITING, Reason.from_text(f"its socket cannot be made: {error}"))
+            report(Phase.WAITING, Reason.from_text(f"its socket cannot be created: {error}"))
             stream_seconds, has_file = 0.0, True
         if stream_seconds >= STEADY_SECONDS:
             backoff = backoff.reset()
@@ -108,7 +108,7 @@ async def _register_once(
     start_time = loop.time()
     await wait_for_any(endpoint.wait_for_streams_end(grace=0.0), kubelet.wait_for_other(identity))
     is_replaced = kubelet.identity not in (None, identity)
-    report(Phase.WAITING, _make_kubelet_reason("another one is there" if is_replaced else "its stream ended"))
+    report(Phase.WAITING, _make_kubelet_reason("another kubelet replaced it" if is_replaced else "its stream ended"))
     return loop.time() - start_time
 
 

@@ -44,7 +44,7 @@ async def keep_offered(
             report(Phase.WAITING, Reason.from_text(str(error)))
             stream_seconds, has_file, has_directory = 0.0, True, True
         except OSError as error:
-            report(Phase.WAITING, Reason.from_text(f"its socket cannot be made: {error}"))
+            report(Phase.WAITING, Reason.from_text(f"its socket cannot be created: {error}"))
             stream_seconds, has_file, has_directory = 0.0, True, False
         else:
             has_directory = True
@@ -80,7 +80,7 @@ async def _offer_once(
             if isinstance(outcome, str):
                 report(Phase.WAITING, Reason(ReasonCause.REFUSED, outcome))
             elif endpoint.is_present:
-                report(Phase.WAITING, Reason(ReasonCause.KUBELET, f"nobody came for {endpoint.path}"))
+                report(Phase.WAITING, Reason(ReasonCause.KUBELET, f"the kubelet did not connect to {endpoint.path}"))
             return stream_seconds
         report(Phase.STREAMING, NO_REASON)
         start_time = loop.time()

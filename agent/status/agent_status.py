@@ -161,7 +161,7 @@ class Status:
                     "%s: %s there", name, text, extra=build_log_extra(MessageId.SHORT, resource=name, reason=text)
                 )
         for name in self.missing.keys() - missing.keys():
-            log.info("%s: as many devices there as expected", name)
+            log.info("%s: the expected devices are present", name)
         self.missing = dict(missing)
 
     def set_withheld_topologies(self, topologies: Mapping[str, WithheldTopology | None]) -> None:
@@ -169,7 +169,7 @@ class Status:
         for name, topology in topologies.items():
             if topology is None:
                 if self._withheld_topologies.pop(name, None):
-                    log.info("%s: the NUMA nodes of its devices are told again", name)
+                    log.info("%s: the kubelet gets the NUMA nodes of its devices again", name)
             elif self._withheld_topologies.get(name) != topology:
                 self._withheld_topologies[name] = topology
                 log.warning("%s: %s", name, escape(topology.text))

@@ -20,9 +20,12 @@ class OpenFileMonitor:
         """Return a text about the shortage, or an empty string. Log a change."""
         previous, self._shortage = self._shortage, open_files.describe_shortage()
         if self._shortage and not previous:
-            log.warning("open files: %s: with none left nobody new reaches the agent (LimitNOFILE)", self._shortage)
+            log.warning(
+                "open files: %s: without a free descriptor the agent accepts no new connection (LimitNOFILE)",
+                self._shortage,
+            )
         elif previous and not self._shortage:
-            log.info("open files: there is room again")
+            log.info("open files: descriptors are free again")
         return self._shortage
 
     async def run(self, interval_s: float) -> None:

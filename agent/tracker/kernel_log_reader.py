@@ -55,7 +55,7 @@ class KernelLogReader:
             self.close()
             error = self._kernel_log.open()
             if error is not None and error != self._check_evaluator.log_history.read_error:
-                log.warning("%s: checks that listen to the kernel log cannot tell", error.reason)
+                log.warning("%s: kernel log checks have no result", error.reason)
             self._check_evaluator.set_log_error(error)
         for _ in iter(self._read_batch, False):
             await asyncio.sleep(0)

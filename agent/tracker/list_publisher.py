@@ -136,7 +136,9 @@ class ListPublisher:
                 async with asyncio.timeout(DELIVERY_SECONDS):
                     await self._registry.wait_until_delivered(changed_resources)
             except TimeoutError:
-                log.warning("%s: a list is not taken by the kubelet; going on", ", ".join(changed_resources))
+                log.warning(
+                    "%s: the kubelet did not take a list in time. The agent continues", ", ".join(changed_resources)
+                )
 
     async def _build_with_specs(
         self, inventory: Inventory, specs: Sequence[ResourceSpec], candidates: ResourceCandidates

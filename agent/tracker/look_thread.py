@@ -71,7 +71,7 @@ class LookThread:
     def _skip_paths(self, silent_paths: set[str]) -> None:
         """Skip paths until the one read that waits for each of them returns."""
         for path in sorted(silent_paths):
-            log.error("%s: does not answer; it is passed over until it does", escape(path))
+            log.error("%s: a read does not return. The agent skips this path until the read returns", escape(path))
         self._root.silent_paths |= silent_paths
 
 

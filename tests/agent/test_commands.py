@@ -459,7 +459,7 @@ async def test_rescan_looks_now_and_says_what_changed(node):
         assert (code, said["changes"], said["host_devices"]) == (0, [], 4)
         code, out, err = await ask(node, "rescan", "usb")
         assert (code, out) == (4, "")
-        assert "no entry has a source usb; there are node /dev/foo[0-9]*, pci" in err
+        assert "no entry has a source usb. The sources are node /dev/foo[0-9]*, pci" in err
         await end(process)
 
 

@@ -200,11 +200,13 @@ async def busy(path, request=b'{"do": "slow"}\n'):
 async def test_a_request_is_one_line_of_json(echo_socket):
     assert await asked(echo_socket, b'{"do": "echo", "x": 1}\n') == {"said": {"do": "echo", "x": 1}}
     assert await asked(echo_socket, b'{"do": "echo"}', close=True) == {"said": {"do": "echo"}}
-    assert await asked(echo_socket, b"{\n") == {"error": "no JSON"}
-    assert await asked(echo_socket, b"[1]\n") == {"error": "no JSON object"}
-    assert await asked(echo_socket, b"[" * 60000 + b"\n") == {"error": "no JSON"}
-    assert await asked(echo_socket, b"", close=True) == {"error": "no JSON"}
-    assert await asked(echo_socket, b'{"do": "\\u001b"}\n') == {"error": "this agent cannot \\x1b; it can echo, slow"}
+    assert await asked(echo_socket, b"{\n") == {"error": "the request is not valid JSON"}
+    assert await asked(echo_socket, b"[1]\n") == {"error": "the request is not a JSON object"}
+    assert await asked(echo_socket, b"[" * 60000 + b"\n") == {"error": "the request is not valid JSON"}
+    assert await asked(echo_socket, b"", close=True) == {"error": "the request is not valid JSON"}
+    assert await asked(echo_socket, b'{"do": "\\u001b"}\n') == {
+        "error": "unknown command \\x1b. The commands are echo, slow"
+    }
     assert await asked(echo_socket, b"x" * 100_000 + b"\n") is None
 
 
@@ -284,7 +286,9 @@ async def test_a_defect_costs_its_own_answer_alone(tmp_path, caplog, error):
     task = asyncio.create_task(control_socket.serve(path, {"broken": broken}))
     await until(lambda: exists(path))
     for _ in range(2):
-        assert await asked(path, b'{"do": "broken"}\n') == {"error": "a defect; the agent's log has it"}
+        assert await asked(path, b'{"do": "broken"}\n') == {
+            "error": "internal error. The log of the agent has the details"
+        }
     assert "control: a defect" in caplog.text
     task.cancel()
     await asyncio.wait([task])
@@ -342,7 +346,7 @@ async def test_a_socket_that_nobody_answers_is_replaced_and_a_live_one_is_not(tm
     path = str(tmp_path / "control.sock")
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(path)
-    bound = control_socket._bind(path)
+    bound = control_socket.bind_socket_file(path)
     bound.listen()
     await control_socket.serve(path, {})
     assert "Address already in use" in caplog.text

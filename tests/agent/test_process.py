@@ -178,7 +178,7 @@ async def test_ready_comes_after_the_first_lists(node):  # 83
 async def test_ready_without_a_kubelet(node):  # 83
     async with run_agent(node) as process:
         await node.until(lambda: process.said("READY"))
-        assert any("is not there" in text for text in process.said("STATUS"))
+        assert any("does not exist" in text for text in process.said("STATUS"))
         await node.kubelet.start()
         await node.streaming(FOO, BAR)
 
@@ -324,7 +324,7 @@ async def test_a_vanished_directory_of_resources_takes_nothing_from_anybody(node
         await node.streaming(FOO, BAR)
         shutil.rmtree(node.etc / "resources.d")
         process.send(signal.SIGHUP)
-        await node.until(lambda: "resources.d is not there" in process.log)
+        await node.until(lambda: "resources.d does not exist" in process.log)
         assert node.kubelet.streams(FOO) == 1
         process.send(signal.SIGTERM)
         assert await process.ended() == 0

@@ -292,7 +292,7 @@ async def test_a_device_that_is_gone_is_not_started_with(rig, tmp_path):
         await rig.kubelet.allocate("pod", "c", {FOO: 2})
         rig.unplug("foo0")
         await rig.until(lambda: rig.kubelet.unhealthy(FOO) == {"foo0"})
-        with pytest.raises(AllocationError, match=f"{FOO} foo0: it is not offered any more"):
+        with pytest.raises(AllocationError, match=f"{FOO} foo0: the resource does not contain it now"):
             await rig.kubelet.start_container("pod", "c")
         assert not (tmp_path / "runs").exists()
 

@@ -43,7 +43,7 @@ async def test_waits_for_a_kubelet_that_is_not_there(rig, both_loops):  # 7, 11
     rig.serve(FOO)
     async with rig.agent() as agent:
         await rig.until(lambda: phases(agent) == {FOO: Phase.WAITING})
-        assert "is not there" in str(agent.status.resources[FOO].reason)
+        assert "does not exist" in str(agent.status.resources[FOO].reason)
         assert str(rig.dp) in agent.status.format_line()
         await rig.kubelet.start()
         await rig.allocatable(FOO, 1)

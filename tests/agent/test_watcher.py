@@ -103,7 +103,9 @@ async def test_no_stream_makes_the_socket_anew(watcher_rig, at_once, monkeypatch
         await watcher_rig.until(lambda: watcher_rig.sockets(watcher_rig.watched))
         first = watcher_rig.sockets(watcher_rig.watched)
         await watcher_rig.until(lambda: watcher_rig.sockets(watcher_rig.watched) not in ([], first))
-        await watcher_rig.until(lambda: "nobody came" in reason(agent, FOO) or phases(agent)[FOO] is Phase.REGISTERING)
+        await watcher_rig.until(
+            lambda: "did not connect" in reason(agent, FOO) or phases(agent)[FOO] is Phase.REGISTERING
+        )
         monkeypatch.setattr(watching, "STREAM_SECONDS", 30.0)
         await watcher_rig.kubelet.start()
         await watcher_rig.allocatable(FOO, 1)

@@ -207,8 +207,8 @@ def test_log_lines_are_those_of_the_program():
     source = "\n".join(path.read_text() for path in (TOP / "agent").rglob("*.py"))
     for piece in (
         "starting → ready", "→ streaming: %s", "→ waiting: %s", "devices changed at once", "listed again",
-        "%s: retired", "refused, %s stays: %s", "events of %s were lost; looking at everything",
-        "changes below /dev are seen at once, others at each sweep", "back, was: ", "no pod can hold it",
+        "%s: retired", "refused, %s stays active: %s", "events of %s were lost; looking at everything",
+        "only a full rescan finds changes outside of /dev", "back, was: ", "no pod can hold it",
     ):  # fmt: skip
         assert piece in source, piece
 

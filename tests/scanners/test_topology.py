@@ -139,7 +139,7 @@ def test_the_log_says_so_once_and_when_it_is_over(tree, look_at_topology, caplog
             status.set_withheld_topologies({"example.com/a": now})
     assert [record.message for record in caplog.records] == [
         "example.com/a: 0000:86:00.0 has no NUMA node, so that of the 1 other is not told to the kubelet",
-        "example.com/a: the NUMA nodes of its devices are told again",
+        "example.com/a: the kubelet gets the NUMA nodes of its devices again",
     ]
 
 
