@@ -139,7 +139,7 @@ async def test_directory_comes_later_and_again(watcher_rig, monkeypatch):  # 11
     monkeypatch.setattr(watching, "OFFER_BACKOFF", Backoff(initial_s=1000.0, max_s=1000.0))
     async with watcher_rig.agent() as agent:
         await watcher_rig.until(lambda: phases(agent) == {FOO: Phase.WAITING})
-        await watcher_rig.until(lambda: "cannot be made" in reason(agent, FOO))
+        await watcher_rig.until(lambda: "cannot be created" in reason(agent, FOO))
         watcher_rig.watched.mkdir(parents=True)
         await watcher_rig.kubelet.start()
         await watcher_rig.allocatable(FOO, 1)
