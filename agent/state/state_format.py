@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from itertools import pairwise
+from operator import attrgetter
 
-from agent.core.changes import find_changed_objects
 from agent.core.health.check_states import CheckMap
 from agent.core.health.drain_overlay import Drain, DrainSet
 from agent.core.health.saved_checks import SavedChecks
@@ -42,7 +42,9 @@ _OPTIONAL_KEYS = {
     "suffix": "share_suffix",
     "shuts": "exclusive_keys",
 }
-_EMPTY_DEVICE = Device("", "", "", Health.UNHEALTHY)
+_get_required_values = attrgetter(*_REQUIRED_KEYS.values())
+_get_optional_values = attrgetter(*_OPTIONAL_KEYS.values())
+_EMPTY_VALUES = _get_optional_values(Device("", "", "", Health.UNHEALTHY))
 
 
 class _SavedDrains(Struct):
@@ -97,15 +99,15 @@ class SavedState(Struct):
 
 
 class StateWriter:
-    """The text of a state. A list without a change keeps its text."""
+    """The text of a state. A device that is the same object keeps its text."""
 
     def __init__(self) -> None:
-        self._lists: dict[str, tuple[DeviceList, str]] = {}
+        self._lists: dict[str, tuple[DeviceList, list[str]]] = {}
 
     def format_state(self, state: SavedState) -> str:
         """Return the text of the file, with one line for each resource."""
-        self._lists = {name: self._format_list(name, snapshot) for name, snapshot in state.lists.items()}
-        lists = ",\n".join(f" {json.dumps(name)}: {text}" for name, (_, text) in self._lists.items())
+        self._lists = {name: self._format_devices(name, device_list) for name, device_list in state.lists.items()}
+        lists = ",\n".join(f" {json.dumps(name)}: [{', '.join(texts)}]" for name, (_, texts) in self._lists.items())
         locations_by_entry = {
             entry: sorted(locations) for entry, locations in state.saved_checks.healthy_locations.items()
         }
@@ -120,23 +122,22 @@ class StateWriter:
         other_lines = ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in fields.items())
         return f'{{"version": {VERSION},\n"lists": {{\n{lists}\n}},\n{other_lines}}}\n'
 
-    def _format_list(self, name: str, device_list: DeviceList) -> tuple[DeviceList, str]:
-        previous_list, text = self._lists.get(name, (DeviceList(name), "[]"))
-        if previous_list is device_list:
-            return device_list, text
-        removed, added = find_changed_objects(previous_list.devices, device_list.devices)
-        if [*map(_build_device, removed)] != [*map(_build_device, added)]:
-            text = json.dumps([_build_device(device) for device in device_list.devices])
-        return device_list, text
+    def _format_devices(self, name: str, device_list: DeviceList) -> tuple[DeviceList, list[str]]:
+        previous_list, texts = self._lists.get(name, (DeviceList(name), []))
+        if previous_list is not device_list:
+            # The previous list keeps its devices alive, so their ids are unique.
+            known_texts = dict(zip(map(id, previous_list.devices), texts, strict=True))
+            texts = [known_texts.get(id(device)) or json.dumps(_build_device(device)) for device in device_list.devices]
+        return device_list, texts
 
 
 def _build_device(device: Device) -> dict[str, object]:
-    optional_values = {
-        key: value
-        for key, name in _OPTIONAL_KEYS.items()
-        if (value := getattr(device, name)) != getattr(_EMPTY_DEVICE, name)
-    }
-    return {key: getattr(device, name) for key, name in _REQUIRED_KEYS.items()} | optional_values
+    table = dict(zip(_REQUIRED_KEYS, _get_required_values(device), strict=True))
+    optional_values = _get_optional_values(device)
+    if optional_values != _EMPTY_VALUES:
+        named_values = zip(_OPTIONAL_KEYS, optional_values, _EMPTY_VALUES, strict=True)
+        table |= {key: value for key, value, empty_value in named_values if value != empty_value}
+    return table
 
 
 def parse_state(content: object) -> SavedState:
