@@ -6,7 +6,8 @@ Code decides by the cause and the check of a reason, never by its text: texts ar
 from __future__ import annotations
 
 from enum import Enum
-from typing import NamedTuple
+
+from agent.core.struct import Struct
 
 
 class ReasonCause(Enum):
@@ -33,7 +34,7 @@ _HEADS = {
 }
 
 
-class Reason(NamedTuple):
+class Reason(Struct):
     """A reason. `str()` is its sentence for people, and a reason with the cause NONE is false.
 
     text: the sentence without its head; the head is the check, or follows from the cause.

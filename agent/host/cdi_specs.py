@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from agent.core.entry.cdi import DIRECTORIES, SUFFIXES, SpecError, SpecFile, Specs, merge_specs, parse_device_names
 from agent.core.entry.generated_cdi import MARK
 from agent.core.language.value import Absent
+from agent.core.struct import Struct
 from agent.host.root import Root
 
 LIMIT = 16 * 1024 * 1024  # bytes of a spec. On the largest nodes it has some hundred thousand
 _YOUNG_SECONDS = 1.0  # a file that changed so recently may change again within one clock tick
 
 
-class _ReadSpec(NamedTuple):
+class _ReadSpec(Struct):
     """A spec with the version of its file. An empty version means: read the file again."""
 
     version: tuple[int, ...]

@@ -14,10 +14,10 @@ import re
 import stat
 import time
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
 
 from agent.core.entry.kernel_log import LogRecord
 from agent.core.language.value import Absent
+from agent.core.struct import Struct, replace
 from agent.host.root import Root
 
 KMSG = "/dev/kmsg"
@@ -31,7 +31,7 @@ _ERROR_TEXTS = {errno.EPERM: "not permitted", errno.EACCES: "not permitted", err
 log = logging.getLogger(__name__)
 
 
-class _LogRecord(NamedTuple):
+class _LogRecord(Struct):
     """A record of the log. is_from_kernel: the kernel wrote it, not a program that writes to /dev/kmsg."""
 
     number: int
@@ -120,7 +120,7 @@ class KernelLog:
         if record.is_continuation:
             if previous is None or not previous.is_from_kernel or record.number != previous.number + 1:
                 return None  # continues a line whose beginning is lost
-            self._last = record = record._replace(text=previous.text + record.text)
+            self._last = record = replace(record, text=previous.text + record.text)
         return LogRecord(
             record.number,
             current_time if self._is_live else min(record.seconds, current_time),

@@ -254,52 +254,37 @@ class Root:
 
     def is_directory(self, path: str) -> bool:
         """Return whether the path is a directory, links followed."""
-        host = self._get_host_path(path)
-        return not isinstance(host, Absent) and os.path.isdir(host)
+        status = self._read_status(path)
+        return status is not None and stat.S_ISDIR(status.st_mode)
 
     def read_directory_instance_id(self, path: str) -> str:
         """Return the instance ID of a directory. The result is empty if the path is no directory."""
-        host = self._get_host_path(path)
-        try:
-            status = None if isinstance(host, Absent) else os.stat(host)
-        except (OSError, ValueError):
-            return ""
-        return str(status.st_ino) if status and stat.S_ISDIR(status.st_mode) else ""
+        status = self._read_status(path)
+        return str(status.st_ino) if status is not None and stat.S_ISDIR(status.st_mode) else ""
 
     def read_instance_id(self, path: str) -> str:
         """Return a value that differs when a file or directory is created again.
 
         The result is empty if it does not exist.
         """
-        host = self._get_host_path(path)
-        try:
-            return "" if isinstance(host, Absent) else str(os.stat(host).st_ino)
-        except (OSError, ValueError):
-            return ""
+        status = self._read_status(path)
+        return "" if status is None else str(status.st_ino)
 
     def read_version(self, path: str) -> tuple[int, ...]:
         """Return a value that differs when a file or its content may have changed.
 
         The result is empty if it does not exist.
         """
-        host = self._get_host_path(path)
-        try:
-            status = None if isinstance(host, Absent) else os.stat(host)
-        except (OSError, ValueError):
-            return ()
+        status = self._read_status(path)
         return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns) if status else ()
 
     def get_age(self, path: str) -> float:
         """Return the seconds since the creation or the last change of ownership.
 
-        The result is infinite if missing or if the clock
-        was set back.
+        The result is infinite if the path is missing or the clock was set back.
         """
-        host = self._get_host_path(path)
-        try:
-            age = inf if isinstance(host, Absent) else time.time() - os.stat(host).st_ctime
-        except (OSError, ValueError):
-            return inf
+        status = self._read_status(path)
+        age = inf if status is None else time.time() - status.st_ctime
         return age if age >= 0 else inf
 
     def find_node(self, path: str) -> DeviceNode | Absent:
@@ -330,6 +315,14 @@ class Root:
         else:
             return get_type_reason(mode)
         return DirEntry(DeviceNode(path, *number), f"{number[0]}{number[1]}:{number[2]} {status.st_ino}")
+
+    def _read_status(self, path: str) -> os.stat_result | None:
+        """Return the status of a path, links followed, or None if it cannot be read."""
+        host = self._get_host_path(path)
+        try:
+            return None if isinstance(host, Absent) else os.stat(host)
+        except (OSError, ValueError):
+            return None
 
     def _get_host_path(self, path: str) -> str | Absent:
         """Return the path for the kernel.

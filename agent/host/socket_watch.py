@@ -10,15 +10,16 @@ import asyncio
 import os
 import stat
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Self
 
+from agent.core.struct import Struct
 from agent.host.inotify import PathWatch
 from agent.host.root import Root
 
 POLL_SECONDS = 1.0
 
 
-class SocketIdentity(NamedTuple):
+class SocketIdentity(Struct):
     """Values that differ between the sockets of two runs."""
 
     device: int

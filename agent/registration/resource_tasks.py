@@ -11,12 +11,12 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import NamedTuple
 
 from agent.core.entry.resource_spec import ResourceSpec
 from agent.core.message_id import MessageId, build_log_extra
 from agent.core.reason import Reason
 from agent.core.registration_phase import Phase
+from agent.core.struct import Struct
 from agent.host.directory_lock import DirectoryLock
 from agent.host.socket_watch import SocketWatch
 from agent.kubelet.endpoint import Endpoint
@@ -35,7 +35,7 @@ FAREWELL_SECONDS = 1.0  # for the last list of a retiring resource
 log = logging.getLogger("agent")
 
 
-class RegistrationOptions(NamedTuple):
+class RegistrationOptions(Struct):
     """The registration of a resource with the kubelet.
 
     method: `socket` or `watcher`. has_preference: the kubelet asks GetPreferredAllocation. has_prestart: the kubelet

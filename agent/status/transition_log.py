@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from agent.core.grants.held_ids import Holders
 from agent.core.inventory.device import Health, split_share
 from agent.core.language.safe_text import escape
 from agent.core.lists.transitions import MAX_TRANSITION_LINES, Transition
 from agent.core.message_id import NOTICE, MessageId, build_log_extra
+from agent.core.struct import Struct
 
 log = logging.getLogger("agent")
 
 
-class LoggedTransition(NamedTuple):
+class LoggedTransition(Struct):
     """A transition with its context: the start of the previous state (RFC 3339), the check, and the kernel log line."""
 
     change: Transition

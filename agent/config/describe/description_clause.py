@@ -5,13 +5,13 @@ a text.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
 
 from agent.config.merge.config_tree import Branch, Leaf, Node
 from agent.config.toml.file_position import FilePosition
+from agent.core.struct import Struct, replace
 
 
-class DescriptionClause(NamedTuple):
+class DescriptionClause(Struct):
     """One clause of a description.
 
     spot: the file position. None for text without a position.
@@ -26,7 +26,7 @@ class DescriptionClause(NamedTuple):
 
     def indent(self) -> DescriptionClause:
         """Return the clause, indented by one more level."""
-        return self._replace(level=self.level + 1)
+        return replace(self, level=self.level + 1)
 
 
 def describe_node(

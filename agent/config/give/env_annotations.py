@@ -15,13 +15,14 @@ from agent.core.entry.cdi import ANNOTATION
 from agent.core.entry.resource_spec import EnvGive
 from agent.core.grants.env_values import RESERVED, is_annotation_key
 from agent.core.language.template import Slot, Template, has_control
+from agent.core.struct import Struct
 
 _NameCompiler: TypeAlias = Callable[
     [FilePosition, object, FindingMark], CompiledTemplate | None
 ]  # compiles a name and reports its faults
 
 
-class _EnvSection(NamedTuple):
+class _EnvSection(Struct):
     """One of the two sections: `give.env` or `give.annotations`. noun: one item of the section, in error texts."""
 
     key: str

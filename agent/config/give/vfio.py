@@ -7,7 +7,6 @@ given. Each grant evaluates them again.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from agent.config.give.give_sections import GiveCondition, GiveSection
 from agent.config.give.nodes import compile_container_paths, compile_permissions, find_collision
@@ -21,7 +20,7 @@ from agent.core.language.clause import Clause, ClauseLine, EitherLine, Origin
 from agent.core.language.operators import Equals, Exists, Test
 from agent.core.language.template import parse
 from agent.core.language.value import ValueType
-from agent.core.struct import MutableStruct, replace
+from agent.core.struct import MutableStruct, Struct, replace
 
 CHECK = "vfio"  # name of the check of the IOMMU group
 SOURCES = ("pci", "mdev")  # source kinds with VFIO devices
@@ -29,7 +28,7 @@ _ADDRESS = "give.vfio"
 _REASON = parse("IOMMU group {iommu.group} is not viable: {iommu.blocked_by}")
 
 
-class VfioGives(NamedTuple):
+class VfioGives(Struct):
     """The nodes of VFIO, and the conditions under which the entry uses VFIO."""
 
     nodes: tuple[NodeGive, ...]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from agent.config.merge.config_tree import Branch, Leaf
 from agent.config.resource.ids import compute_shortest_id
 from agent.config.scope import Scope
@@ -14,9 +12,10 @@ from agent.core.language.glob import Glob, PatternError, parse
 from agent.core.language.template import ID_LIMIT
 from agent.core.language.value import OperandError, ValueType, format_scalar, parse_operand
 from agent.core.lists.build_lists import MAX_LIST_BYTES
+from agent.core.struct import Struct
 
 
-class Shares(NamedTuple):
+class Shares(Struct):
     """The number of shares of a device: constant, or by a word. Both are None if a device has no shares."""
 
     number: int | None = None

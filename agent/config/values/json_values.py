@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from typing import NamedTuple
 
 from agent.config.merge.config_tree import Branch, Leaf
 from agent.config.scope import Scope, require_all
@@ -12,10 +11,10 @@ from agent.config.toml.file_position import FilePosition, FindingMark
 from agent.config.values.templates import CompiledTemplate, compile_template
 from agent.core.language.json_template import JsonArray, JsonLiteral, JsonPart, JsonTable
 from agent.core.language.template import Template
-from agent.core.struct import MutableStruct
+from agent.core.struct import MutableStruct, Struct
 
 
-class CompiledValue(NamedTuple):
+class CompiledValue(Struct):
     """The value of a variable, with its position. The flags are those of `CompiledTemplate`.
 
     text: None if the value has an error, which is reported.

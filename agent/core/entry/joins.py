@@ -72,7 +72,7 @@ class PathTemplate(Protocol):
         """Return the path, or absent if a word has no usable value."""
 
 
-class RelativeDirectory(NamedTuple):
+class RelativeDirectory(Struct):
     """Directories below a path of the device. pattern: the glob of their last names, with captures."""
 
     path: PathTemplate

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from agent.core.language.clause import Clause, Origin
 from agent.core.language.template import FactReader, Slot, Template, has_control
@@ -13,7 +12,7 @@ from agent.core.struct import Struct, ignore_in_comparison
 START_SECONDS = 25.0  # limit of all `prestart` programs together: the kubelet waits 30 s (contract #74)
 
 
-class Command(NamedTuple):
+class Command(Struct):
     """A program with its arguments. timeout: in seconds. optional: the program need not exist."""
 
     argv: tuple[str, ...]

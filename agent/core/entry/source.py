@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from agent.core.struct import Struct
 
 
-class Source(NamedTuple):
+class Source(Struct):
     """One source: its kind and its arguments. node and dir have patterns, subsystem has one name, fixed has names.
 
     A source is a tuple, because it is a dictionary key of the listing.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from enum import Enum
 from types import MappingProxyType
-from typing import NamedTuple
 
 from agent.core.entry.devinfo import DevInfo
 from agent.core.entry.fact_copy import FactCopy
@@ -108,7 +107,7 @@ class Grant(Struct):
     devinfo: tuple[DevInfo, ...] = ()
 
 
-class RereadMember(NamedTuple):
+class RereadMember(Struct):
     """One member of a group device: the facts for nodes and mounts, and whether the member matched its entry.
 
     A member without a match gives the nodes that it has, and need not have them.

@@ -15,14 +15,14 @@ excludes others for good. These are no proof:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from agent.core.struct import Struct, field
 
 SURE_SECONDS = 60.0
 
 
-class Holder(NamedTuple):
+class Holder(Struct):
     """A container that holds a device."""
 
     namespace: str

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from operator import add
-from typing import NamedTuple
 
 from agent.core.entry.prefer import PreferRule
 from agent.core.entry.resource_spec import Limit, ResourceSpec
@@ -14,6 +13,7 @@ from agent.core.inventory.affinity import Affinity
 from agent.core.inventory.candidate import Candidate
 from agent.core.inventory.device import DeviceList, Health, split_share
 from agent.core.language.value import make_sort_key
+from agent.core.struct import Struct
 
 NO_LIMIT = Limit()
 
@@ -110,7 +110,7 @@ def prefer(
     return tuple(map(names.__getitem__, sorted(chosen)))
 
 
-class _OfferedDevice(NamedTuple):
+class _OfferedDevice(Struct):
     """A device with available IDs.
 
     number: its number in the list, or None if the list no longer contains it. free_positions: the list positions of its

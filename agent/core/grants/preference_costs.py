@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import islice, takewhile
 from operator import add
-from typing import NamedTuple
 
 from agent.core.entry.prefer import PreferRule, WordRule
 from agent.core.inventory.affinity import Affinity, LinkDistances, PciePath
 from agent.core.language.value import format_scalar, make_sort_key
+from agent.core.struct import Struct
 
 # The distance of two functions on PCI Express, in the steps that known device plugins use.
 SAME_BOARD, SAME_SWITCH, SAME_PORT, SAME_COMPLEX, SAME_NODE, FAR = 0, 10, 20, 30, 40, 50
@@ -22,7 +22,7 @@ SAME_BOARD, SAME_SWITCH, SAME_PORT, SAME_COMPLEX, SAME_NODE, FAR = 0, 10, 20, 30
 _LINKS_LIMIT = 6_000  # links that are read for one row: a few milliseconds
 
 
-class EqualDevices(NamedTuple):
+class EqualDevices(Struct):
     """Devices, or shares of one device, that every rule treats alike.
 
     affinities: the values by which rules rank them. capacity: the number that can be chosen. offered_count: the number

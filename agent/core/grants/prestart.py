@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
 from agent.core.entry.give_conditions import decide_condition
 from agent.core.entry.program import Command
@@ -12,11 +11,12 @@ from agent.core.grants.grant_words import GrantWords
 from agent.core.inventory.device import DeviceNode
 from agent.core.language.template import has_control
 from agent.core.language.value import Absent
+from agent.core.struct import Struct
 
 PREFIX = "DEVICE_AGENT_"
 
 
-class PrestartRun(NamedTuple):
+class PrestartRun(Struct):
     """The name of a program of one device, and its command."""
 
     name: str

@@ -35,7 +35,7 @@ class DeviceNode(Struct):
     minor: int
 
 
-class MatchedPath(NamedTuple):
+class MatchedPath(Struct):
     """A path that exists for a mount: as the pattern writes it, and canonical."""
 
     path: str

@@ -8,7 +8,9 @@ sources the device key counts.
 from __future__ import annotations
 
 import re
-from typing import NamedTuple, Protocol
+from typing import Protocol
+
+from agent.core.struct import Struct
 
 _NUMBER = re.compile(r"[bc][0-9]+:[0-9]+")
 _NODE_PREFIX = "node:"  # the prefix of node locations that come from sysfs
@@ -25,7 +27,7 @@ class ObservedDevice(Protocol):
     def instance_id(self) -> str: ...
 
 
-class Hardware(NamedTuple):
+class Hardware(Struct):
     """The values that identify one host device.
 
     location: the location of a device node, without the numbers that the kernel assigns. Empty if it is unknown.

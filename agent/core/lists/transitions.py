@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from agent.core.changes import find_changed_objects
 from agent.core.inventory.device import Device, DeviceList, Health
@@ -42,7 +41,7 @@ class Transition(Struct):
         return f"{self.resource} {self.id}: {old_text} → {new_text}" + (f": {self.reason}" if self.reason else "")
 
 
-class TransitionRecord(NamedTuple):
+class TransitionRecord(Struct):
     """A recorded transition: time (monotonic seconds), both healths, reason, and check."""
 
     time: float

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from agent.core.struct import Struct, field
 
 
-class Distribution(NamedTuple):
+class Distribution(Struct):
     """Numbers of measurements between two bounds. The counts are not cumulative, and the last count has no upper
     bound.
     """

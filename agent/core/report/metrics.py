@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import NamedTuple
 
 from agent.core.entry.check import UnknownCause
 from agent.core.grants.grant import RefusalCause
@@ -20,6 +19,7 @@ from agent.core.registration_phase import Phase
 from agent.core.report.agent_snapshot import AgentSnapshot
 from agent.core.report.counter_values import CounterValues
 from agent.core.report.exposition import HistogramFamily, Labels, MetricFamily, Sample, format_families
+from agent.core.struct import Struct
 
 STATES = (*(phase.value for phase in Phase), "retired")
 REGISTRATIONS = ("ok", "refused", "failed")
@@ -29,7 +29,7 @@ CHECK_RESULTS = (OK, FAILING, *(doubt.value for doubt in UnknownCause))
 ALLOCATIONS = ("ok", *(cause.value for cause in RefusalCause), "cancelled", "defect")
 
 
-class SeriesOptions(NamedTuple):
+class SeriesOptions(Struct):
     """Limits for the series of devices.
 
     max_devices: devices of one resource that have series, the first in list order.
