@@ -203,4 +203,4 @@ def _describe_rule(rule: PreferRule) -> str:
 
 
 def _describe_host(root: str) -> str:
-    return "on the host" if os.path.realpath(root) == "/" else "in what --root says"
+    return "on the host" if os.path.realpath(root) == "/" else "below --root"

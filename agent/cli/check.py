@@ -92,7 +92,7 @@ def _build_shared_node_finding(
     """Return the finding that two host devices have one device node. Two pods can get that node."""
     remainder = f" and {len(nodes) - 1} more" if len(nodes) > 1 else ""
     message = (
-        f"{make_printable(nodes[0], None)}{remainder} of {host_name} is given by {other.name} too ({other.origin})"
+        f"{make_printable(nodes[0], None)}{remainder} of {host_name} is also given by {other.name} ({other.origin})"
     )
     return _find_position(entry, "source").make_warning("overlap", message, "exclude it in one of them", mark="key")
 
@@ -124,7 +124,7 @@ def _build_same_hardware_finding(
         f"{hardware_item.label} {make_printable(hardware_item.host.name, None)}" for hardware_item in (item, other)
     )
     name, origin = (other.entry.name, other.entry.origin) if other.entry else ("", "")
-    message = f"{names} of {host_name} are one thing, and {name} has the latter ({origin})"
+    message = f"{names} of {host_name} are the same hardware, and {name} takes the second ({origin})"
     return _find_position(entry, "source").make_warning("overlap", message, "exclude it in one of them", mark="key")
 
 
@@ -132,9 +132,9 @@ def _build_overlap_finding(entry: ConfigEntry, items: Sequence[HostReportItem], 
     earlier_spec = items[0].entry
     name, origin = (earlier_spec.name, earlier_spec.origin) if earlier_spec else ("", "")
     count = f"{format_count(len(items), 'device')} of {host_name} match{'es' * (len(items) == 1)}"
-    message = f"{count} {name} too ({origin}), which has them"
+    message = f"{count} an earlier entry too, {name} ({origin}), which takes them"
     return _find_position(entry, "match").make_warning(
-        "overlap", message, "exclude them here, or put this entry first", mark="key"
+        "overlap", message, "exclude them here, or move this entry before the other", mark="key"
     )
 
 
@@ -143,20 +143,20 @@ def _build_no_match_finding(entry: ConfigEntry, steps: Sequence[MatchStep], host
     last_mismatch = find_last_mismatch(steps)
     if last_mismatch is None:
         device_count = steps[0].remaining
-        message = f"there is none of these on {host_name}: 0 devices"
+        message = f"the source has no device on {host_name}: 0 devices"
         if device_count:
             message = (
-                f"all {device_count} of these on {host_name} are taken by earlier entries: 0 devices"
+                f"earlier entries take all {device_count} devices of the source on {host_name}: 0 devices"
                 if device_count > 1
-                else f"the one of these on {host_name} is taken by an earlier entry: 0 devices"
+                else f"an earlier entry takes the only device of the source on {host_name}: 0 devices"
             )
-        write = f"device-agent explain {entry.spec.name if entry.spec else ''} says what to do"
+        write = f"device-agent explain {entry.spec.name if entry.spec else ''} shows the next step"
         return _find_position(entry, "source").make_warning("never-matches", message, write, mark="key")
     item, entry_mismatch = last_mismatch
     section, _, address = entry_mismatch.mismatch.address.partition(".")
     name, facts = make_printable(item.host.name, None), make_printable(entry_mismatch.mismatch.facts_text)
-    message = f"the last to fall on {host_name} is {name}, here {facts}"
-    write = f"device-agent explain {entry.spec.name if entry.spec else ''} shows how"
+    message = f"the last excluded device on {host_name} is {name}, here {facts}"
+    write = f"device-agent explain {entry.spec.name if entry.spec else ''} shows each step"
     return _find_position(entry, section, address).make_warning("never-matches", f"{message}: 0 devices", write)
 
 

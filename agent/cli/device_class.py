@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
     names = loaded.library.list_names()
     if arguments.name not in names:
         nearest_name = find_nearest(arguments.name, names)
-        hint = f"nearest: {nearest_name}" if nearest_name else "device-agent class list shows them"
+        hint = f"nearest: {nearest_name}" if nearest_name else "device-agent class list shows all classes"
         return fail(arguments, f"{arguments.name}: no class has this name; {hint}", NO_SUCH_CLASS)
     _print_class(loaded, arguments, terminal)
     return 0
@@ -141,9 +141,9 @@ def _print_list(
     count_text = (
         count
         if host_use is None
-        else f"{len(shown_manuals)} of {count} find{'s' * (len(shown_manuals) == 1)} something here"
+        else f"{len(shown_manuals)} of {count} match{'es' * (len(shown_manuals) == 1)} a device here"
     )
-    summary = f"{count_text}{local_text}. One in full, with an example: device-agent class show NAME"
+    summary = f"{count_text}{local_text}. For one class with an example: device-agent class show NAME"
     print(terminal.make_displayable(summary), file=sys.stdout if terminal.width is not None else sys.stderr)
 
 

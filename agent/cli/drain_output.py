@@ -30,7 +30,7 @@ def request_device(action: str, arguments: argparse.Namespace, **fields: str) ->
     answer = ask_agent(arguments, request)
     if isinstance(answer, int) or answer.get("found", True):
         return answer
-    error = f"{name}: no resource lists such a device, and no such resource; device-agent status RESOURCE"
+    error = f"{name}: no resource and no listed device has this name; device-agent status RESOURCE lists the devices"
     return fail(arguments, error, NO_SUCH_DEVICE)
 
 
@@ -41,7 +41,7 @@ def print_answer(answer: ControlAnswer, arguments: argparse.Namespace) -> int:
     else:
         print("\n".join(_format_lines(answer)))
     if not answer["remembered"]:
-        print("the state file cannot be written: a restart of the agent forgets this", file=sys.stderr)
+        print("the state file cannot be written: a restart of the agent loses this change", file=sys.stderr)
     return 0
 
 
@@ -51,11 +51,11 @@ def _format_lines(answer: ControlAnswer) -> Iterator[str]:
         yield escape(f"{device['resource']} {device['id']} at {device['place']}: {_format_drain_state(device)}")
         if device["drained"] and device["held_by"]:
             holders = format_holders(device["held_by"])
-            yield f"held by {holders}, which keeps it until it ends (drain --wait returns then)"
+            yield f"held by {holders}, which keeps it until it ends (drain --wait waits for this)"
     if len(devices) > _SHOWN_DEVICES:
         yield f"and {len(devices) - _SHOWN_DEVICES} more"
     if not devices:
-        yield "nothing is there now"
+        yield "no device is at this location now"
 
 
 def _format_drain_state(device: ControlAnswer) -> str:
@@ -63,4 +63,4 @@ def _format_drain_state(device: ControlAnswer) -> str:
     if drained is None:
         return f"not drained; {device['health']}{': ' + device['reason'] if device['reason'] else ''}"
     reason = f" ({drained['reason']})" if drained["reason"] else ""
-    return f"drained{reason}; no new pod gets it. Over restarts and reboots, until undrain."
+    return f"drained{reason}; no new pod gets it until undrain, also after restarts and reboots"

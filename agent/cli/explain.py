@@ -159,17 +159,17 @@ def _explain_problems(
 def _format_no_resources(report: HostReport, configuration: Configuration) -> Iterator[str]:
     """Yield lines with the reason why the agent serves no resource, and with the first step to change this."""
     if not configuration.is_valid:
-        yield "no resource is served: what is configured has errors"
-        yield "  next         device-agent check   (each of them, with what to write instead)"
+        yield "no resource is served: the configuration has errors"
+        yield "  next         device-agent check   (shows each error with its correction)"
         return
     yield f"no resource is configured in {escape(configuration.settings.paths.resources)}"
     class_counts = Counter(name for item in report.items for name in item.matching_classes)
     if class_counts:
         shown_counts = (f"{name} {count}" for name, count in class_counts.most_common(_SHOWN_CLASSES))
-        yield f"  would fit    {', '.join(shown_counts)}"
+        yield f"  classes      {', '.join(shown_counts)}"
         name = class_counts.most_common(1)[0][0]
-        yield f"  next         device-agent class show {name}   (with an entry to paste there)"
-    yield "  next         device-agent class list --here   (all that could be served of this host)"
+        yield f"  next         device-agent class show {name}   (shows an entry to copy)"
+    yield "  next         device-agent class list --here   (all classes that match this host)"
 
 
 def _has_problem(report: HostReport, spec: ResourceSpec) -> bool:

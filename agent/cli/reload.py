@@ -20,9 +20,9 @@ OUTPUTS = ("json", "jsonl")
 
 _NOTES = {
     "unchanged": "streams kept",
-    "changed": "for grants from now on",
+    "changed": "for new grants",
     "added": "registered as soon as they are listed",
-    "removed": "what pods hold stays listed, Unhealthy, until they end",
+    "removed": "devices of running pods stay in the list as Unhealthy until the pods end",
 }
 
 
@@ -51,7 +51,7 @@ def _format_lines(answer: ControlAnswer, *, dry: bool) -> list[str]:
         refusal_text = "would be refused" if dry else "refused"
         return [
             *lines,
-            f"{refusal_text}: {escape(answer['refused'])}. {previous_digest} stays in force, all resources unchanged.",
+            f"{refusal_text}: {escape(answer['refused'])}. {previous_digest} stays active, all resources unchanged.",
         ]
     for change_kind, names in answer["resources"].items():
         if names:
@@ -59,10 +59,13 @@ def _format_lines(answer: ControlAnswer, *, dry: bool) -> list[str]:
         resource_changes = {name: answer["changes"].get(name, ()) for name in names}
         lines += [f"{'':16}{name}: {'; '.join(resource_changes[name])}" for name in names if resource_changes[name]]
     if dry and previous_digest == current_digest:
-        return [*lines, f"configuration {previous_digest} is in force as it is"]
+        return [*lines, f"configuration {previous_digest} is active and unchanged"]
     if dry:
-        return [*lines, f"configuration {previous_digest} → {current_digest} would be applied; nothing was changed"]
+        return [*lines, f"configuration {previous_digest} → {current_digest} would be applied; nothing changed"]
     milliseconds = answer["seconds"] * 1000
     if previous_digest == current_digest:
-        return [*lines, f"configuration {previous_digest} is in force as it was, read again in {milliseconds:.0f} ms"]
+        return [
+            *lines,
+            f"configuration {previous_digest} is active and unchanged, loaded again in {milliseconds:.0f} ms",
+        ]
     return [*lines, f"configuration {previous_digest} → {current_digest} in {milliseconds:.0f} ms"]

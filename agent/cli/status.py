@@ -109,7 +109,7 @@ def format_status(
             line for resource in answer["resources"] for line in format_device_table(answer, resource, terminal)
         ]
     if not attention:
-        text_lines.append("Nothing needs a person.")
+        text_lines.append("There are no problems.")
     return text_lines
 
 
@@ -167,7 +167,7 @@ def format_problems(answer: ControlAnswer, terminal: Terminal) -> Iterator[str]:
     """Yield the lines of all problems, each with its next step."""
     problems = answer["attention"]
     times = build_times(answer, terminal)
-    yield f"  {len(problems)} thing{' needs' if len(problems) == 1 else 's need'} a person:"
+    yield f"  {len(problems)} problem{'s' if len(problems) != 1 else ''}:"
     subject_width = max(len(problem["subject"]) for problem in problems)
     for number, problem in enumerate(problems, 1):
         since_text = f" since {times.format_since(problem['since'])}" if problem["since"] else ""
@@ -196,7 +196,7 @@ def _format_devices(problem: ControlAnswer) -> str:
 def _format_drains(answer: ControlAnswer, terminal: Terminal) -> Iterator[str]:
     times = build_times(answer, terminal)
     for drain in answer["drained"]:
-        subject = drain["resource"] or " ".join(drain["devices"]) or f"{drain['place']}, where nothing is now,"
+        subject = drain["resource"] or " ".join(drain["devices"]) or f"{drain['place']}, a location without a device,"
         reason = f" ({escape(drain['drained']['reason'])})" if drain["drained"]["reason"] else ""
         yield f"  drained: {escape(subject)}{reason} since {times.format_since(drain['drained']['since'])}"
 
@@ -205,7 +205,7 @@ def _format_table(answer: ControlAnswer, terminal: Terminal, *, is_folded: bool,
     times, resources = build_times(answer, terminal), answer["resources"]
     usage_times = [resource["in_use_as_of"] for resource in resources if resource["in_use_as_of"]]
     stale_note = (
-        f"* as the kubelet said at {times.format_time(max(usage_times))}."
+        f"* as the kubelet reported at {times.format_time(max(usage_times))}."
         if usage_times and _is_stale(usage_times, times)
         else ""
     )
@@ -273,7 +273,9 @@ def format_device_table(answer: ControlAnswer, resource: ControlAnswer, terminal
                 device["health"],
                 times.format_time(device["since"]),
                 format_holders(device["held_by"]) or "–",
-                escape(device["reason"] or ("in its pod, and not on the host" if device["in_pod"] else "")),
+                escape(
+                    device["reason"] or ("moved into its pod, so the host does not show it" if device["in_pod"] else "")
+                ),
             ),
             "red" if device["health"] != "Healthy" and not device["drained"] else "",
         )

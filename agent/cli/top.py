@@ -195,7 +195,7 @@ def format_screen(answer: ControlAnswer, view: TopView, failure: str, terminal: 
 
     failure: the reason why the agent does not answer, or an empty string if it answers.
     """
-    lines = [terminal.style(escape(f"not of now: {failure}"), "red")] if failure else []
+    lines = [terminal.style(escape(f"old data: {failure}"), "red")] if failure else []
     lines += [_fit_line(line, terminal) for line in format_agent_summary(answer, terminal)]
     keys = KEY_HINTS if terminal.has_unicode else KEY_HINTS.replace("↑↓", "k j").replace("⏎", "CR")
     keys = f"/{view.name_filter}" if view.is_typing else keys
@@ -245,7 +245,7 @@ def _format_body(answer: ControlAnswer, view: TopView, terminal: Terminal, avail
     first_row = max(0, min(index - rows // 2, len(selected) - rows))
     table = _format_table(answer, selected[first_row : first_row + rows], terminal, marked_row=index - first_row)
     if not selected:
-        table.append("no resource is like that; u and Esc show all")
+        table.append("no resource matches; u and Esc show all")
     return [*table, *devices[: max(0, available_rows - len(table))]]
 
 

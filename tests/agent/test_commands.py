@@ -104,7 +104,7 @@ async def test_a_quiet_day_is_short(node):
         assert lines[2] == ["RESOURCE", "STATE", "HEALTHY", "IN", "USE", "SINCE"]
         assert lines[3][:4] == [FOO, "streaming", "2/2", "1"]
         assert lines[4][:4] == [NPU, "streaming", "2/2", "0"]
-        assert out.endswith("Nothing needs a person.\n")
+        assert out.endswith("There are no problems.\n")
         code, out, _ = await ask(node, "status", FOO)
         assert code == 0
         assert NPU not in out
@@ -348,7 +348,7 @@ async def test_explain_is_the_view_of_the_agent_if_there_is_one(node):
         await ill(node, ONE)
         code, out, err = await ask(node, "explain", ONE)
         assert (code, err) == (0, "")
-        assert out.startswith("view of the running agent, configuration ")
+        assert out.startswith("data of the running agent, configuration ")
         check = next(line for line in out.splitlines() if line.startswith("  checks"))
         assert check.split()[:5] == ["checks", "state", "failing", "it", "is"]
         assert check.endswith(", latched")
@@ -374,14 +374,14 @@ async def test_explain_is_the_view_of_the_agent_if_there_is_one(node):
         await end(process)
     code, out, _ = await ask(node, "explain", ONE)
     assert code == 0
-    assert out.startswith("a fresh look: no agent is running")
+    assert out.startswith("read from this host: no agent is running")
 
 
 async def test_an_agent_of_another_machine_is_not_believed(node, tmp_path):
     async with run_agent(node) as process:
         await ready(node, process)
         done = await asyncio.to_thread(device_agent, "explain", FOO, "--config", str(node.etc), "--root", str(tmp_path))
-        assert done.stdout.startswith("a fresh look: no agent that looks at this machine is running")
+        assert done.stdout.startswith("read from this host: no agent of this host is running")
         await end(process)
 
 

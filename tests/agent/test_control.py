@@ -49,7 +49,7 @@ async def test_reload_applies_the_difference_and_says_it(node):
         node.serve(FOO, BAZ)
         rehearsed = await command(node, "reload", "--dry-run")
         assert (rehearsed.returncode, rehearsed.stderr) == (0, "")
-        assert "would be applied; nothing was changed" in rehearsed.stdout
+        assert "would be applied; nothing changed" in rehearsed.stdout
         assert node.kubelet.streams(BAR) == 1
         done = await command(node, "reload")
         assert done.returncode == 0, done.stderr
@@ -85,7 +85,7 @@ async def test_reload_with_an_error_changes_nothing_and_shows_it(node):
             done = await command(node, "reload", *words)
             assert done.returncode == 1
             assert "10.toml:4:12: error[type]" in done.stdout
-            assert "stays in force, all resources unchanged" in done.stdout
+            assert "stays active, all resources unchanged" in done.stdout
         assert node.kubelet.streams(BAR) == 1
         process.send(signal.SIGTERM)
         assert await process.ended() == 0

@@ -69,7 +69,7 @@ def test_a_page_for_people(run_allocate):
         "  env    CARDS=0000:3b:01.0,0000:3b:02.0",
         "  env    NOTE=a b'c $(x)",
         "  note   a.example/cards=0000:3b:01.0,0000:3b:02.0",
-        "Every node was checked in what --root says just now.",
+        "Every node was checked below --root just now.",
     ]
 
 
@@ -301,7 +301,7 @@ def test_what_a_spec_of_its_own_says_is_shown(run_allocate):
         "    node   /dev/card-0000:3b:02   char 240:2   rw                                    0000:3b:02.0",
         "    mount  /opt/card                           ro   in the container /usr/lib/card   once",
         "    env    NOTE=a b'c $(x)",
-        "Every node was checked in what --root says just now.",
+        "Every node was checked below --root just now.",
     ]
     said = json.loads(run_allocate(CARD, "--count", "1", "--dry-run", "-o", "json", text=text)[1])
     assert said["nodes"] == []

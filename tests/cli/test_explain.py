@@ -13,7 +13,7 @@ from agent.core.language.operators import Equals
 from agent.core.language.value import Absent, ValueType
 from tests.cli.conftest import TOP, device_agent
 
-FRESH = "a fresh look: no agent is running\n"
+FRESH = "read from this host: no agent is running\n"
 
 NICS = """
 [[resource]]
@@ -80,14 +80,14 @@ def test_a_resource_says_where_its_candidates_fell(run_explain):
         'match.driver = "vfio-pci" resources.d/a.toml:10 0 1 0000:5e:00.0: here mlx5_core',
     ]
     assert "0 listed, 0 Healthy" in out
-    assert '0000:5e:00.0 is one clause short: match.driver = "vfio-pci", here mlx5_core (resources.d/a.toml:10)' in out
+    assert '0000:5e:00.0 fails only one line: match.driver = "vfio-pci", here mlx5_core (resources.d/a.toml:10)' in out
 
 
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("a.example/camera", "/dev has 1 name, and none fits /dev/video*; a device that comes is served at once"),
-        ("a.example/npu", "neither /sys/class/npu nor /sys/bus/npu is there: no loaded driver makes such devices"),
+        ("a.example/camera", "/dev has 1 name, and none matches /dev/video*; the agent serves a new device at once"),
+        ("a.example/npu", "neither /sys/class/npu nor /sys/bus/npu is there: no loaded driver makes these devices"),
     ],
 )
 def test_nothing_matched_has_a_next_step(run_explain, name, said):
@@ -129,7 +129,10 @@ def test_of_what_is_not_said_the_next_step_is_to_have_it_said_or_to_ask_for_some
     others = [f"chosen: {said}5, then device-agent reload", f"placed: {said}9, then device-agent reload"]
     assert steps() == [without, *others]
     tree.file("/run/udev/data/+pci:0000:00:00.0", "E:ID_OTHER=1\n")
-    assert steps() == ["chosen: a udev rule that sets ID_TAG, then udevadm trigger   (seen at once)", *others]
+    assert steps() == [
+        "chosen: a udev rule that sets ID_TAG, then udevadm trigger   (the agent reacts at once)",
+        *others,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -159,7 +162,7 @@ ASK = "ask for what it does say (device-agent scan eth0) at a.toml:3, then devic
         ),
         (
             Absent("permission denied", unreadable=True),
-            ["mend what keeps speed from being read (permission denied; seen by the next sweep)", ASK],
+            ["mend what keeps speed from being read (permission denied; the next full rescan reads it)", ASK],
         ),
     ],
 )
@@ -191,10 +194,10 @@ def test_where_nothing_is_configured_there_is_a_step_to_begin_with(run_explain):
     _, out, _ = run_explain(text="")
     assert "no resource is configured in " in out
     assert "resources.d\n" in out
-    assert "  would fit    " in out
+    assert "  classes      " in out
     assert "kvm 1" in out
     assert "next         device-agent class show " in out
-    assert out.endswith("next         device-agent class list --here   (all that could be served of this host)\n")
+    assert out.endswith("next         device-agent class list --here   (all classes that match this host)\n")
 
 
 def test_where_all_that_is_configured_is_wrong_the_errors_are_the_next_step(run_explain):
@@ -236,7 +239,7 @@ def test_what_is_listed_is_counted_as_the_kubelet_is_told_of_it(run_explain):
 def test_what_errors_leave_out_is_said(run_explain):
     code, _, err = run_explain("3b:00.1", text="[[resource]]\nnme = 1\n")
     assert code == 0
-    assert "left out here: device-agent check" in err
+    assert "left out: device-agent check" in err
 
 
 def test_json(run_explain):

@@ -147,7 +147,7 @@ def test_wide_fits_the_screen_and_says_what_it_left_out(wide):
     assert not full[-1].startswith("No room")
     for width in range(80, 200, 7):
         *table, last = wide(width)
-        lost = last.removeprefix("No room for ").partition(":")[0].split(", ") if last.startswith("No room") else []
+        lost = last.removeprefix("Hidden columns: ").partition(":")[0].split(", ") if last.startswith("No room") else []
         assert lost == [title for title in ("HANGS ON", "IOMMU", "NODES", "SERIAL", "ID") if title not in table[0]]
         assert all(count_columns(line) <= width for line in table)
     assert lost == []
@@ -229,7 +229,7 @@ def test_a_link_finds_what_it_leads_to(look, host):
 def test_detail_says_who_turned_it_down_and_where(cli, host, config):
     code, out, _ = cli("scan", "5e:00.0", "--root", host.top, "--config", config(NICS))
     assert code == 0
-    assert 'match.driver = "vfio-pci"  here mlx5_core  resources.d/a.toml:5  all else in the clause holds' in out
+    assert 'match.driver = "vfio-pci"  here mlx5_core  resources.d/a.toml:5  all other lines match' in out
     assert "taken by     nothing (nearest: example.com/nic)" in out
 
 
@@ -299,7 +299,7 @@ def test_a_file_with_errors_is_left_out_and_said(cli, host, config):
     code, out, err = cli("scan", "--root", host.top, "--config", config(NICS))
     assert code == 0
     assert "example.com/fuse ×10" in out
-    assert "left out here: device-agent check" in err
+    assert "left out: device-agent check" in err
 
 
 @pytest.mark.parametrize("name", ["0000:3b:00.0", "0000:5e:00.0", "/dev/fuse", "1-1"])
@@ -422,9 +422,9 @@ def test_of_a_numbered_node_the_driver_s_own_files_and_the_source_of_its_like(tr
     tree.class_device("/sys/devices/virtual/lumen/lumen0", "lumen", "lumen0", 240, 0)
     tree.file("/sys/devices/virtual/lumen/lumen0/state", "ready\n")
     _, out, _ = cli("--root", tree.top, "--config", config(), "scan", "/dev/lumen0")
-    assert '  paths        not read here: "./dev" "./state"' in out.splitlines()
+    assert '  paths        other files: "./dev" "./state"' in out.splitlines()
     alike = [
-        "  or all alike",
+        "  or all with this name and any number",
         '    source = { subsystem = "lumen" }',
         '    match = { name = { like = "lumen[0-9]*" } }',
     ]

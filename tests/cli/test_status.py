@@ -46,7 +46,7 @@ def test_problems_come_first_each_with_a_next_step():
     said = answer(night())
     shown = format_status(said, WIDE, is_folded=True)
     assert shown[0].startswith("✖ device-agent 1 on n, up 16 min, configuration abcdef of ")
-    assert shown[2] == "  3 things need a person:"
+    assert shown[2] == "  3 problems:"
     assert shown[3].startswith("  1 kubelet        down since ")
     assert "Running pods keep their devices, no new pod starts." in shown[4]
     assert shown[5].split() == ["next:", "journalctl", "-u", "kubelet", "-n", "50"]
@@ -74,8 +74,8 @@ def test_what_pods_hold_has_its_time_when_it_is_old():
     assert not any("*" in line for line in format_status(answer(made), PIPE))
     *_, row, note, last = format_status(answer(replace(made, holders_time=NOW - 60)), PIPE)
     assert row.split()[3] == "0*"
-    assert note.startswith("* as the kubelet said at ")
-    assert last == "Nothing needs a person."
+    assert note.startswith("* as the kubelet reported at ")
+    assert last == "There are no problems."
 
 
 def test_the_last_change_is_said_and_told_whole():

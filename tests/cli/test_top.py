@@ -45,7 +45,7 @@ def test_a_picture_fills_the_screen_and_no_more():
 
 def test_an_agent_that_went_away_is_said():
     shown = format_screen(build_report(good("a")), TopView(A), "no agent is running: nobody", SCREEN, 24)
-    assert shown[0] == "not of now: no agent is running: nobody"
+    assert shown[0] == "old data: no agent is running: nobody"
 
 
 def test_what_hardware_says_does_not_reach_the_terminal():
@@ -95,7 +95,7 @@ def test_keys_choose_sort_and_filter():
 
 def test_a_filter_that_nothing_is_like_says_so():
     assert any(
-        "no resource is like that" in line for line in format_screen(two(), TopView(name_filter="zzz"), "", SCREEN, 24)
+        "no resource matches" in line for line in format_screen(two(), TopView(name_filter="zzz"), "", SCREEN, 24)
     )
     assert format_screen(two(), TopView(A, name_filter="zz", is_typing=True), "", SCREEN, 24)[-1] == "/zz"
 

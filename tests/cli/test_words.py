@@ -37,7 +37,7 @@ def test_words_with_their_types_and_what_they_say_here(words):
 def test_a_class_that_nobody_knows_shows_its_files_as_paths(words):
     code, out, _ = words("npu")
     assert code == 0
-    assert 'paths, not read here: "./dev" "./state"\n' in out
+    assert 'other files: "./dev" "./state"\n' in out
     assert "\x1b" not in out
     said = json.loads(words("npu", "-o", "json")[1])
     assert said["devices"] == ["npu0"]
@@ -77,10 +77,10 @@ def test_a_pattern_is_a_source(words, pattern, count, word):
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("node", "write where its nodes are: --words '/dev/video*'"),
-        ("dir", "write where its directories are: --words '/sys/class/npu/npu*'"),
-        ("subsystem", "write which class or bus of the kernel: --words tty"),
-        ("fixed", "nothing of it is on the host: its word is name"),
+        ("node", "write the path of the nodes: --words '/dev/video*'"),
+        ("dir", "write the path of the directories: --words '/sys/class/npu/npu*'"),
+        ("subsystem", "write the class or bus of the kernel: --words tty"),
+        ("fixed", "it has no device on the host: its only word is name"),
         ("/dev/**", "** is not supported"),
         ("/dev/npu{n:float}", "float"),
     ],

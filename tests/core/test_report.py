@@ -93,7 +93,7 @@ def test_a_device_that_is_in_its_pod_is_told_as_such_and_is_no_problem():
     assert [device["in_pod"] for device in said["resources"][0]["devices"]] == [True, False]
     assert said["verdict"] == "well"
     _, _, *rows = format_device_table(said, said["resources"][0], Terminal())
-    assert [row.rstrip().endswith("in its pod, and not on the host") for row in rows] == [True, False]
+    assert [row.rstrip().endswith("moved into its pod, so the host does not show it") for row in rows] == [True, False]
 
 
 def test_all_is_well():

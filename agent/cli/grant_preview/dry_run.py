@@ -62,7 +62,7 @@ class DryRun(Struct):
         device_list = self.device_lists[resource]
         if len(set(among)) < count:
             devices = "device is" if len(set(among)) == 1 else "devices are"
-            text = f"{resource}: {len(set(among))} {devices} {state}, and {count} wanted"
+            text = f"{resource}: {len(set(among))} {devices} {state}, but {count} are requested"
             raise GrantRefusedError(RefusalCause.UNHEALTHY, f"{text}; why: device-agent explain {resource}")
         candidates = self.inventory.get_resource_candidates().get((resource, spec.written_name), {})
         chosen = prefer(among, (), count, spec.limit, build_choice_pool(device_list, spec, candidates, self.specs))

@@ -69,7 +69,7 @@ class AgentData(Struct):
         lines = [self.format_view(terminal)]
         for device in self.devices:
             lines += [
-                f"{device['resource']} {device['id']}   (no look at this host finds it)",
+                f"{device['resource']} {device['id']}   (this host does not show it)",
                 *self._format_device_lines(device),
             ]
         return [terminal.make_displayable(line) for line in lines]
@@ -84,7 +84,7 @@ class AgentData(Struct):
         if resource["drained"]:
             lines.append(f"  drained      {_format_drain(resource['drained'], self.times)}")
         if resource["in_use"] is not None:
-            lines.append(f"  in use       {resource['in_use']}, as the kubelet said")
+            lines.append(f"  in use       {resource['in_use']}, as the kubelet reported")
         return [*map(terminal.make_displayable, lines), *format_device_table(self.answer, resource, terminal)]
 
     def format_problems(self, terminal: Terminal) -> list[str]:
@@ -97,22 +97,24 @@ class AgentData(Struct):
         reason = f": {escape(device['reason'])}" if device["reason"] else ""
         yield f"  health       {device['health']} since {times.format_since(device['since'])}{reason}"
         if device["in_pod"]:
-            yield f"{_INDENT}in its pod, and not on the host"
+            yield f"{_INDENT}moved into its pod, so the host does not show it"
         if device["leaving"]:
-            yield f"{_INDENT}offered no more: listed until no pod holds it"
+            yield f"{_INDENT}no entry offers it: it stays in the list until no pod uses it"
         if device["drained"]:
             yield f"  drained      {_format_drain(device['drained'], times)}"
         yield from _format_checks(device["checks"], times)
         if device["held_by"]:
             yield f"  held by      {format_holders(device['held_by'])}"
         elif device["may_be_held"]:
-            yield "  held by      perhaps a pod: the kubelet has not said for sure that none has it"
+            yield "  held by      perhaps a pod: the kubelet has not confirmed that no pod uses it"
         if not device["told_kubelet"]:
             kubelet = (self.answer or {})["kubelet"]
             outage = (
-                f"; the kubelet is down since {times.format_since(kubelet['since'])}" if kubelet["up"] is False else ""
+                f"; the kubelet has been down since {times.format_since(kubelet['since'])}"
+                if kubelet["up"] is False
+                else ""
             )
-            yield f"  kubelet      not told yet{outage}"
+            yield f"  kubelet      the new list is not sent yet{outage}"
         yield from self._format_history(device["history"], times)
 
     def _format_history(self, changes: Sequence[ControlAnswer], times: Times) -> Iterator[str]:
@@ -138,14 +140,18 @@ def request_agent_data(arguments: argparse.Namespace, configuration: Configurati
     request = {"do": "explain", "name": real if isinstance(real, str) else name}
     answer = send_request(configuration.settings.paths.control, request, ANSWER_SECONDS)
     if isinstance(answer, AgentUnreachable):
-        return AgentData(f"a fresh look: {answer.gist}")
+        return AgentData(f"read from this host: {answer.gist}")
     if answer.get("root") != (root.prefix or "/"):
-        return AgentData("a fresh look: no agent that looks at this machine is running")
+        return AgentData("read from this host: no agent of this host is running")
     if "error" in answer:
-        return AgentData(f"a fresh look: {answer['error']}")
-    stale = "" if answer["config"] == configuration.digest else f"; the files say {configuration.digest}: reload"
+        return AgentData(f"read from this host: {answer['error']}")
+    stale = (
+        ""
+        if answer["config"] == configuration.digest
+        else f"; the files contain {configuration.digest}: run device-agent reload"
+    )
     return AgentData(
-        f"view of the running agent, configuration {answer['config']}{stale}", answer, arguments.history, arguments.utc
+        f"data of the running agent, configuration {answer['config']}{stale}", answer, arguments.history, arguments.utc
     )
 
 

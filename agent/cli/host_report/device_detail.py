@@ -27,11 +27,11 @@ _CLAUSE_WORDS = {
     "usb": ("vendor", "product", "serial", "port"),
 }
 _VERDICT_TEXTS = {
-    CheckVerdict.PASS: "holds",
-    CheckVerdict.FAIL: "does not hold",
-    CheckVerdict.IGNORED: "cannot be told",
+    CheckVerdict.PASS: "passes",
+    CheckVerdict.FAIL: "fails",
+    CheckVerdict.IGNORED: "has no result",
     CheckVerdict.NOT_APPLICABLE: "does not apply",
-    CheckVerdict.PENDING: "is not known yet",
+    CheckVerdict.PENDING: "has no result yet",
 }
 _DEFAULT_CLAUSE_WORDS = ("name", "usb.vendor", "usb.product", "usb.serial", "pci.address")
 _REDUNDANT_WORDS = {"serial": "port"}  # with the first word, the second word is not necessary
@@ -41,7 +41,7 @@ def format_detail(report: HostReport, item: HostReportItem, terminal: Terminal) 
     """Return all lines about a device."""
     lines = [
         format_title(report, item, terminal),
-        "  attributes   (the left side is what match, exclude and texts call them)",
+        "  words        (the left side is the word for match, exclude and templates)",
     ]
     lines += _format_words(report, item, terminal)
     lines += _format_nodes(report, item)
@@ -71,10 +71,10 @@ def format_match_result(item: HostReportItem, terminal: Terminal, agent: Sequenc
     """
     lines = [*_format_entry(item), *(agent or _format_health(item))]
     if item.mismatches:
-        lines.append("  turned down")
+        lines.append("  rejected by")
         lines += [f"{INDENT}{line}" for line in _format_mismatches(item.mismatches, terminal)]
     elif item.entry is None:
-        lines.append("  turned down  by no entry: none looks where this is")
+        lines.append("  rejected by  no entry: no source of an entry shows this device")
     return lines
 
 
@@ -90,8 +90,8 @@ def format_nearby_devices(report: HostReport, item: HostReportItem) -> Iterator[
     nearest = max((place for place in places if prefix.startswith(f"{place}/")), key=len, default=None)
     taken_items = [other for other in report.items if other.entry is not None]
     devices_by_label = {
-        "above it": [other for other in taken_items if other.host.directory == nearest],
-        "below it": [other for other in taken_items if other.host.directory.startswith(prefix)],
+        "above": [other for other in taken_items if other.host.directory == nearest],
+        "below": [other for other in taken_items if other.host.directory.startswith(prefix)],
     }
     for label, devices in devices_by_label.items():
         for index, other in enumerate(devices):
@@ -174,7 +174,7 @@ def _format_paths(report: HostReport, item: HostReportItem) -> Iterator[str]:
     if item.host.source in {"node", "subsystem", "dir"}:
         words = {word.kernel for word in EVERY.words.values()}
         if quoted_paths := list_paths(report.root, item.host.directory, words):
-            yield f"  paths        not read here: {' '.join(quoted_paths)}"
+            yield f"  paths        other files: {' '.join(quoted_paths)}"
 
 
 def _format_pattern_source(report: HostReport, item: HostReportItem) -> Iterator[str]:
@@ -182,7 +182,7 @@ def _format_pattern_source(report: HostReport, item: HostReportItem) -> Iterator
     subsystem, name = report.read_fact(item, "subsystem"), item.host.directory.rpartition("/")[2]
     if item.host.source == "node" and name[-1:].isdigit() and _is_writable(subsystem):
         pattern = quote_toml(f"{escape_glob(name.rstrip(digits))}[0-9]*")
-        yield "  or all alike"
+        yield "  or all with this name and any number"
         yield f"{INDENT}source = {{ subsystem = {quote_toml(str(subsystem))} }}"
         yield f"{INDENT}match = {{ name = {{ like = {pattern} }} }}"
 
@@ -202,7 +202,7 @@ def _format_entry(item: HostReportItem) -> Iterator[str]:
     yield f"  taken by     {item.resource}{shares}{id_text}    {spec.origin}{class_text}"
     if item.other_members:
         is_group_member = any(entry_mismatch.mismatch.resource == spec.name for entry_mismatch in item.mismatches)
-        label = "comes along  with" if is_group_member else "together     with"
+        label = "member of    a group with" if is_group_member else "group with  "
         yield f"  {label} {', '.join(make_printable(name, None) for name in item.other_members)}"
 
 
@@ -235,7 +235,7 @@ def _format_mismatches(mismatches: tuple[EntryMismatch, ...], terminal: Terminal
                 f"{entry_mismatch.mismatch.address} = {cut(escape(entry_mismatch.mismatch.source_text), LIMIT)}",
                 f"here {make_printable(entry_mismatch.mismatch.facts_text)}",
                 str(entry_mismatch.mismatch.origin),
-                "all else in the clause holds" if entry_mismatch.is_only_mismatch else "",
+                "all other lines match" if entry_mismatch.is_only_mismatch else "",
             )
         )
         for entry_mismatch in sorted(mismatches, key=lambda entry_mismatch: not entry_mismatch.is_only_mismatch)

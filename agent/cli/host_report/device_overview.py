@@ -75,7 +75,7 @@ def format_overview(report: HostReport, terminal: Terminal, *, everything: bool,
     table = render(columns, rows, terminal)
     omitted_columns = list_hidden_titles(columns, rows, terminal) if wide else ()
     return (
-        [*table, f"No room for {', '.join(omitted_columns)}: through a pipe the table has all."]
+        [*table, f"Hidden columns: {', '.join(omitted_columns)}. Output to a pipe has all columns."]
         if omitted_columns
         else table
     )

@@ -46,17 +46,17 @@ def find_path_hint(report: HostReport, path: str) -> PathHint | None:
     owner = _find_owner(report, real)
     if owner is not None:
         name, relative_path = owner
-        return PathHint(f'is of {name}, whose entries say it as "./{relative_path}"', f"device-agent scan {name}")
+        return PathHint(f'belongs to {name}; its entries write "./{relative_path}"', f"device-agent scan {name}")
     if path.startswith(("/sys/", "/proc/")):
         kind_text = "is a directory" if root.is_directory(path) else "is a file"
-        return PathHint(f'{kind_text}, and no device\'s; any clause may ask it, as "{path}"')
-    return PathHint("no source looks there: devices are below /dev, /sys and /proc")
+        return PathHint(f'{kind_text} of no device; a clause can read it as "{path}"')
+    return PathHint("no source reads this path: devices are below /dev, /sys and /proc")
 
 
 def _describe_dev_path(report: HostReport, path: str, root: Root) -> PathHint:
     if not root.is_directory(path):
         node = root.find_node(path)
-        return PathHint(node.reason if isinstance(node, Absent) else "is a device node that no source could list")
+        return PathHint(node.reason if isinstance(node, Absent) else "is a device node that no source lists")
     node_paths = [item.host.name for item in report.items if item.host.name.startswith(f"{path}/")]
     if not node_paths:
         return PathHint("is a directory without a device node in it")
@@ -67,7 +67,7 @@ def _describe_dev_path(report: HostReport, path: str, root: Root) -> PathHint:
 
 def _build_scan_hint(names: Sequence[str]) -> str:
     shown_names = ", ".join(make_printable(name, None) for name in names[:_SHOWN_NODES])
-    return f"device-agent scan takes each by its name: {shown_names}{', …' if len(names) > _SHOWN_NODES else ''}"
+    return f"device-agent scan accepts each name: {shown_names}{', …' if len(names) > _SHOWN_NODES else ''}"
 
 
 def _find_owner(report: HostReport, real: str) -> tuple[str, str] | None:
@@ -160,7 +160,8 @@ def find_device(report: HostReport, name: str) -> HostReportItem | SearchFailure
     if matches:
         remainder = f" and {len(matches) - _SHOWN} more" if len(matches) > _SHOWN else ""
         return SearchFailure(
-            f"{len(matches)} devices begin so{remainder}", tuple(item.host.name for item in matches[:_SHOWN])
+            f"{len(matches)} devices begin with this text{remainder}",
+            tuple(item.host.name for item in matches[:_SHOWN]),
         )
     nearest_name = find_nearest(name, (known_name for item in report.items for known_name in _list_names(item)))
     return SearchFailure("no such device", (nearest_name,) if nearest_name else ())

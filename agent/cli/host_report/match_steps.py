@@ -19,7 +19,7 @@ from agent.core.struct import Struct
 from agent.host import udev
 from agent.scanners.glob_files import is_glob
 
-TOPOLOGY_HINT = 'exclude what has none, or say topology = "none", or the nodes of all: topology = [0]'
+TOPOLOGY_HINT = 'exclude devices without a node, or set topology = "none", or set the nodes of all: topology = [0]'
 _SHOWN = 3  # excluded devices with their names
 
 
@@ -78,7 +78,7 @@ def format_match_steps(report: HostReport, spec: ResourceSpec, terminal: Termina
         )
         for step in steps
     ]
-    columns = (Column("  candidates"), Column(""), Column("left", right=True), Column("fell here", drop_order=1))
+    columns = (Column("  candidates"), Column(""), Column("left", right=True), Column("excluded here", drop_order=1))
     lines = render(columns, [Row((f"    {row.cells[0]}", *row.cells[1:]), row.style) for row in rows], terminal)
     devices = report.find_listed_devices(spec)
     unhealthy = [device for device in devices if device.reason]
@@ -131,14 +131,14 @@ def suggest_next_steps(report: HostReport, spec: ResourceSpec, steps: Sequence[M
     for item, entry_mismatch in near_mismatches[:_SHOWN]:
         mismatch = entry_mismatch.mismatch
         yield (
-            f"{item.label} {make_printable(item.host.name, None)} is one clause short: {mismatch.address} = "
+            f"{item.label} {make_printable(item.host.name, None)} fails only one line: {mismatch.address} = "
             f"{escape(mismatch.source_text)}, here {make_printable(mismatch.facts_text)} ({mismatch.origin})"
         )
     if not near_mismatches:
         last_mismatch = find_last_mismatch(steps)
         if last_mismatch is not None:
             name = make_printable(last_mismatch[0].host.name, None)
-            yield f"the last to fall: device-agent scan {name} shows what is there to match"
+            yield f"the last excluded device: device-agent scan {name} shows its words"
 
 
 def _format_mismatches(step: MatchStep) -> str:
@@ -159,10 +159,8 @@ def _explain_empty_source(report: HostReport, spec: ResourceSpec) -> str:
         (name,) = spec.source.arguments
         paths = [path for path in (f"/sys/class/{name}", f"/sys/bus/{name}") if root.is_directory(path)]
         if not paths:
-            return (
-                f"neither /sys/class/{name} nor /sys/bus/{name} is there: no loaded driver makes such devices (lsmod)"
-            )
-        return f"{paths[0]} is there, and empty: no device of it is on this host"
+            return f"/sys/class/{name} and /sys/bus/{name} do not exist: no loaded driver makes these devices (lsmod)"
+        return f"{paths[0]} is empty: this host has no device of this subsystem"
     if spec.source.kind in {"node", "dir"}:
         pattern = spec.source.arguments[0]
         parts = pattern.split("/")
@@ -174,7 +172,7 @@ def _explain_empty_source(report: HostReport, spec: ResourceSpec) -> str:
         count = 0 if isinstance(names, Absent) else len(names)
         count_text = format_count(count, "name") if count else "no names"
         unmatched_path = "/".join(parts[: directory.rstrip("/").count("/") + 2])
-        return f"{directory} has {count_text}, and none fits {unmatched_path}; a device that comes is served at once"
+        return f"{directory} has {count_text}, and none matches {unmatched_path}; the agent serves a new device at once"
     return f"the kernel shows no device of source {spec.source} on this host"
 
 
@@ -189,10 +187,10 @@ def find_match_hints(report: HostReport, item: HostReportItem, mismatch: Mismatc
         yield from _find_absent_word_hints(report, item, mismatch, *absent_word)
     else:
         facts = make_printable(mismatch.facts_text)
-        yield f"let {mismatch.address} at {mismatch.origin} allow {facts}, then device-agent reload"
+        yield f"allow {facts} in {mismatch.address} at {mismatch.origin}, then device-agent reload"
     if mismatch.address == "match.driver" and item.label == "pci" and _PLAIN_TEXT.fullmatch(mismatch.source_text):
         driver = mismatch.source_text.strip('"')
-        yield f"driverctl set-override {item.host.name} {driver}   (seen at once)"
+        yield f"driverctl set-override {item.host.name} {driver}   (the agent reacts at once)"
 
 
 def _find_absent_word(report: HostReport, item: HostReportItem, mismatch: Mismatch) -> tuple[str, Absent] | None:
@@ -211,15 +209,15 @@ def _find_absent_word_hints(
 ) -> Iterator[str]:
     """Yield hints for a word without a value: give the word a value, or use another word."""
     if absent.pending:
-        yield f"wait until {make_printable(word)} is there ({make_printable(absent.reason)})"
+        yield f"wait until {make_printable(word)} has a value ({make_printable(absent.reason)})"
         return
     if absent.unreadable:
         reason = make_printable(absent.reason)
-        yield f"mend what keeps {make_printable(word)} from being read ({reason}; seen by the next sweep)"
+        yield f"make {make_printable(word)} readable ({reason}; the next full rescan reads it)"
     elif udev_match := _UDEV.fullmatch(word):
         if udev.has_database(report.root):
-            yield f"a udev rule that sets {make_printable(udev_match[1])}, then udevadm trigger   (seen at once)"
+            yield f"a udev rule that sets {make_printable(udev_match[1])}, then udevadm trigger"
         else:
-            yield f"have udevd run, and {udev.DATABASE} seen here: a container needs it mounted"
+            yield f"start udevd, and mount {udev.DATABASE} into the container of the agent"
     scan_command = f"device-agent scan {make_printable(item.host.name, None)}"
-    yield f"ask for what it does say ({scan_command}) at {mismatch.origin}, then device-agent reload"
+    yield f"use a word that has a value ({scan_command}) at {mismatch.origin}, then device-agent reload"

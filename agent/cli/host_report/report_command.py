@@ -159,9 +159,9 @@ def warn_of_config_errors(configuration: Configuration, directory: str) -> None:
     if errors:
         files = len({finding.file for finding in errors})
         print(
-            f"{format_count(len(errors), 'error')} in {format_count(files, 'file')}, left out here: "
+            f"{format_count(len(errors), 'error')} in {format_count(files, 'file')}, left out: "
             f"device-agent check --config {directory}",
             file=sys.stderr,
         )
     elif not configuration.files:
-        print(f"nothing is configured in {directory}: classes that would fit are shown", file=sys.stderr)
+        print(f"{directory} configures no resource: the output shows matching classes", file=sys.stderr)

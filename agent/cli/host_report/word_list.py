@@ -22,10 +22,10 @@ from agent.scanners.host_reader import HostReader, HostView
 
 # Source kinds that need an argument, with the argument to write.
 SOURCE_HINTS = {
-    "node": "write where its nodes are: --words '/dev/video*'",
-    "dir": "write where its directories are: --words '/sys/class/npu/npu*'",
-    "subsystem": "write which class or bus of the kernel: --words tty",
-    "fixed": "nothing of it is on the host: its word is name",
+    "node": "write the path of the nodes: --words '/dev/video*'",
+    "dir": "write the path of the directories: --words '/sys/class/npu/npu*'",
+    "subsystem": "write the class or bus of the kernel: --words tty",
+    "fixed": "it has no device on the host: its only word is name",
 }
 _MAX_VALUES = 3  # different values that are shown for a word
 _COLUMNS = (Column("WORD"), Column("TYPE"), Column("HERE", min_width=12), Column("IN THE KERNEL", drop_order=1))
@@ -124,10 +124,10 @@ def format_word_list(word_list: WordList, terminal: Terminal) -> list[str]:
     title = f"source {word_list.source}: {format_count(count, 'device')} here"
     lines = [terminal.style(title, "bold"), *render(_COLUMNS, rows, terminal)]
     lines.append(
-        "A relation (→, several) goes on with a dot: pf.driver. Beside these: udev.PROPERTY, host.WORD, and paths."
+        "After a relation (→, several) write a dot: pf.driver. Other words: udev.PROPERTY, host.WORD, and paths."
     )
     if word_list.files:
-        lines.append(f"paths, not read here: {' '.join(word_list.files)}")
+        lines.append(f"other files: {' '.join(word_list.files)}")
     return [terminal.make_displayable(line) for line in lines]
 
 
