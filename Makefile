@@ -50,9 +50,9 @@ proto: .venv/.ready
 	protos/generate
 
 docs: .venv/.ready
-	$(bin)/python -m agent.cli.reference words > docs/words.md
-	$(bin)/python -m agent.cli.reference keys > docs/keys.md
-	$(bin)/python -m agent.cli.class_reference docs
+	$(bin)/python -m docs.reference words > docs/words.md
+	$(bin)/python -m docs.reference keys > docs/keys.md
+	$(bin)/python -m docs.class_reference docs
 
 bench: .venv/.ready
 	@$(bin)/python -m bench $(ONLY) $(ARGS)

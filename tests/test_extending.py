@@ -26,6 +26,8 @@ class Copy:
     def __init__(self, directory):
         self.directory = directory
         shutil.copytree(ROOT / "agent", directory / "agent", ignore=shutil.ignore_patterns("__pycache__"))
+        (directory / "docs").mkdir()
+        shutil.copy(ROOT / "docs/reference.py", directory / "docs")
         (directory / "root").mkdir()
         (directory / "config/resources.d").mkdir(parents=True)
 
@@ -192,7 +194,7 @@ def list_directories(root, source, listing):
 
     devices = json.loads(copy.run_here("scan", "-o", "json"))
     assert [(device["name"], device["taken_by"]) for device in devices] == [("bear", None), ("car", "example.com/toy")]
-    assert "## Source `toy`" in copy.run_module("agent.cli.reference", "words")
+    assert "## Source `toy`" in copy.run_module("docs.reference", "words")
     assert '"toy"' in copy.run("schema")
     assert len(copy.list_changed_files()) <= read_limits()["source kind"]
 

@@ -124,7 +124,7 @@ def _build_same_hardware_finding(
         f"{hardware_item.label} {make_printable(hardware_item.host.name, None)}" for hardware_item in (item, other)
     )
     name, origin = (other.entry.name, other.entry.origin) if other.entry else ("", "")
-    message = f"{names} of {host_name} are the same hardware, and {name} takes the second ({origin})"
+    message = f"{names} of {host_name} are one device, and {name} has the second ({origin})"
     return _find_position(entry, "source").make_warning("overlap", message, "exclude it in one of them", mark="key")
 
 

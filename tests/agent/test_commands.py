@@ -154,7 +154,7 @@ async def test_problems_come_first_with_the_next_step(node):
         await ill(node, ONE)
         code, out, _ = await ask(node, "status")
         assert code == 1
-        assert "1 thing needs a person" in out
+        assert "1 problem:" in out
         line = next(line for line in out.splitlines() if line.startswith(f"  1 {NPU}"))
         assert line.startswith(f"  1 {NPU}  {ONE} Unhealthy since ")
         assert line.endswith("state: it is broken")
@@ -237,7 +237,7 @@ async def test_drain_lasts_over_restarts_and_is_nobody_s_problem(node):
         await node.streaming(FOO, NPU)
         code, out, err = await ask(node, "drain", "02:00.0", "--reason", "RMA \x1b[31m2231", "--wait")
         assert (code, err) == (0, "")
-        assert out.startswith(f"{NPU} {TWO} at {TWO}: drained (RMA \\x1b[31m2231); no new pod gets it.")
+        assert out.startswith(f"{NPU} {TWO} at {TWO}: drained (RMA \\x1b[31m2231); no new pod gets it until undrain")
         await ill(node, TWO)
         await node.until(lambda: f"{NPU} {TWO}: Healthy → Unhealthy: drained: RMA" in process.log)
         code, said = await status(node)
@@ -363,7 +363,7 @@ async def test_explain_is_the_view_of_the_agent_if_there_is_one(node):
         _, out, _ = await ask(node, "explain", NPU)
         assert "  state        streaming since" in out
         _, out, _ = await ask(node, "explain")
-        assert "1 thing needs a person" in out
+        assert "1 problem:" in out
         node.tree.at(f"/sys/bus/pci/devices/{TWO}").unlink()
         process.send(signal.SIGHUP)
         await ill(node, ONE, TWO)
@@ -476,7 +476,7 @@ async def test_a_dry_run_takes_what_is_free(node):
         assert "(1 of 1 free" in out
         assert {held, *({"foo0", "foo1"} & {*out.split()})} == {"foo0", "foo1"}
         code, _, err = await ask(node, "allocate", FOO, "--dry-run", "--count", "2")
-        assert (code, "1 device is free, and 2 wanted" in err) == (1, True)
+        assert (code, "1 device is free, but 2 are requested" in err) == (1, True)
         code, out, _ = await ask(node, "allocate", FOO, "--dry-run", "--id", held)
         assert (code, held in out.splitlines()[0]) == (0, True)
         await end(process)

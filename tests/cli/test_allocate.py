@@ -227,9 +227,9 @@ def test_notes():
         ([CARD, "--dry-run", "--id", "0000:3b:02.0", "0000:3b:2.0"], 4, "is listed; nearest: 0000:3b:02.0"),
         ([CARD, "--dry-run", "--id", "one::0"], 4, "is listed"),
         ([CARD, "--dry-run", "--id", "one::0", "-o", "json"], 4, '"exit": 4'),
-        ([CARD, "--dry-run", "--count", "5"], 1, "4 devices are Healthy, and 5 wanted"),
+        ([CARD, "--dry-run", "--count", "5"], 1, "4 devices are Healthy, but 5 are requested"),
         ([CARD, "--dry-run", "--count", "4"], 1, "limit.per_container"),
-        ([SHARED, "--dry-run", "--count", "4"], 1, "3 devices are Healthy, and 4 wanted"),
+        ([SHARED, "--dry-run", "--count", "4"], 1, "3 devices are Healthy, but 4 are requested"),
     ],
 )
 def test_what_is_wrong(run_allocate, words, code, said):
@@ -251,7 +251,7 @@ def test_a_node_that_is_missing_is_told_as_the_kubelet_would_be(run_allocate, tr
 def test_entries_with_errors_leave_the_others(run_allocate):
     code, _, err = run_allocate(SHARED, "--dry-run", text=f"{ENTRIES}\n[[resource]]\nnam = 'x'\n")
     assert code == 4
-    assert "left out here" in err
+    assert "left out" in err
 
 
 def test_a_recording_is_answered_for(run_allocate, tree, config, cli, tmp_path):

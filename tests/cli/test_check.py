@@ -45,9 +45,9 @@ def check(config, *words):
 def test_devices_that_an_earlier_entry_has_and_entries_that_find_nothing(host, config):
     code, out = check(config(TWO), "--root", str(host.top))
     assert code == 0
-    overlap = "1 device of host matches a.example/first too (resources.d/a.toml:2), which takes them"
+    overlap = "1 device of host matches an earlier entry too, a.example/first (resources.d/a.toml:2), which takes them"
     assert f"resources.d/a.toml:10:1: warning[overlap]: {overlap}" in out
-    taken = "all 2 of these on host are taken by earlier entries: 0 devices"
+    taken = "earlier entries take all 2 devices of the source on host: 0 devices"
     assert f"resources.d/a.toml:14:1: warning[never-matches]: {taken}" in out
     assert "resources.d/a.toml:19:1: warning[never-matches]: the source has no device on host: 0 devices" in out
     assert "3 warnings in 1 file; 4 resources, 2 devices on host." in out
@@ -88,7 +88,7 @@ def test_several_kinds_of_node_are_judged_at_once(host, config, tmp_path):
     assert code == 0
     assert "0 devices on host" not in out
     assert "2 devices on host, 1 device on h100.rec." in out
-    assert "all 2 of these on host are taken" in out
+    assert "earlier entries take all 2 devices of the source on host" in out
     assert "the last excluded device on h100.rec is 0000:61:00.0, here 10de: 0 devices" in out
     code, out = check(config(TWO), "--root", str(host.top), "--root", str(recording), "-o", "json")
     said = json.loads(out)
@@ -132,7 +132,7 @@ def test_one_thing_that_two_kinds_of_source_see_is_the_first_entry_s(tree, confi
     tree.node("/dev/null", "c 1:3")
     code, out = check(config(TWICE), "--root", str(tree.top))
     assert code == 0
-    said = "1 device of host matches a.example/by-class too (resources.d/a.toml:2), which takes them"
+    said = "1 device of host matches an earlier entry too, a.example/by-class (resources.d/a.toml:2), which takes them"
     assert f"warning[overlap]: {said}" in out
     one = TWICE.replace('source = { node = "/dev/dvb0" }', 'source = { node = "/dev/null" }')
     one = one.replace('own = "{node}", beside', "beside")
@@ -174,8 +174,10 @@ def test_one_thing_that_two_kinds_of_source_see_is_warned_of(tree, config):
     stick = tree.usb("/sys/devices/pci0000:00/usb1/1-1", "0403", "6001", serial="A1")
     tree.class_device(f"{stick}/1-1:1.0/ttyUSB0/tty/ttyUSB0", "tty", "ttyUSB0", 188, 0)
     _, out = check(config(FACES), "--root", str(tree.top))
-    net = "net ens1 and pci 0000:3b:00.0 of host are the same hardware, and a.example/nic takes the second (resources.d/a.toml:2)"
-    tty = "tty ttyUSB0 and usb 1-1 of host are the same hardware, and a.example/stick takes the second (resources.d/a.toml:12)"
+    net = (
+        "net ens1 and pci 0000:3b:00.0 of host are one device, and a.example/nic has the second (resources.d/a.toml:2)"
+    )
+    tty = "tty ttyUSB0 and usb 1-1 of host are one device, and a.example/stick has the second (resources.d/a.toml:12)"
     assert f"resources.d/a.toml:9:1: warning[overlap]: {net}" in out
     assert f"resources.d/a.toml:19:1: warning[overlap]: {tty}" in out
     assert out.count("warning[overlap]") == 2

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from agent.cli import class_reference
 from agent.cli.main import COMMANDS
-from agent.cli.reference import build_keys_page, build_words_page
 from agent.config import settings
 from agent.config.describe.class_manual import build_manual
 from agent.config.language.key_table import EITHER, OPERATORS, PLACES, SOURCE_KINDS, WARNINGS
 from agent.config.load import SHIPPED, load, load_with_entries
 from agent.config.toml.finding import UNREADABLE
 from agent.scanners import source_kinds
+from docs import class_reference
+from docs.reference import build_keys_page, build_words_page
 from tests.cli.conftest import TOP, device_agent
 from tests.scenarios.dump import plug
 from tests.scenarios.scenario import read

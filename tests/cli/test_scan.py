@@ -144,10 +144,14 @@ def test_wide_says_more_of_each(wide):
 def test_wide_fits_the_screen_and_says_what_it_left_out(wide):
     full = wide(400)
     assert "+1" in next(row for row in full if row.startswith("usb 1-1.4"))  # its nodes
-    assert not full[-1].startswith("No room")
+    assert not full[-1].startswith("Hidden columns")
     for width in range(80, 200, 7):
         *table, last = wide(width)
-        lost = last.removeprefix("Hidden columns: ").partition(":")[0].split(", ") if last.startswith("No room") else []
+        lost = (
+            last.removeprefix("Hidden columns: ").partition(".")[0].split(", ")
+            if last.startswith("Hidden columns")
+            else []
+        )
         assert lost == [title for title in ("HANGS ON", "IOMMU", "NODES", "SERIAL", "ID") if title not in table[0]]
         assert all(count_columns(line) <= width for line in table)
     assert lost == []
@@ -404,16 +408,16 @@ def test_what_is_one_device_with_others(cli, tree, config):
 
     def said(name):
         lines = cli("scan", "--root", tree.top, "--config", config(GROUPS), name)[1].splitlines()
-        starts = ("  taken by", "  together", "  comes along", "  health")
+        starts = ("  taken by", "  group with", "  member of", "  health")
         return [" ".join(line.partition("    resources.d")[0].split()) for line in lines if line.startswith(starts)]
 
     assert said("3b:00.0") == [
-        *("taken by example.com/vfio as 0000:3b:00.0", "together with 0000:3b:00.1", "health Healthy"),
+        *("taken by example.com/vfio as 0000:3b:00.0", "group with 0000:3b:00.1", "health Healthy"),
     ]
-    assert said("3b:00.1")[1] == "comes along with 0000:3b:00.0"
+    assert said("3b:00.1")[1] == "member of a group with 0000:3b:00.0"
     assert said("5e:00.1") == [
         "taken by example.com/pair",
-        "together with 0000:5e:00.0",
+        "group with 0000:5e:00.0",
         "health not listed: 0000:5e:00.0 and 0000:5e:00.1 are both gpu; say in group.by what keeps them apart",
     ]
 
@@ -449,7 +453,7 @@ def test_a_serial_number_is_that_of_what_is_taken_and_a_port_says_what_is_below_
     where = ("--root", tree.top, "--config", config(SPECTRO))
     assert cli(*where, "scan", "SP1")[1].startswith("usbmisc spectro0")
     assert cli(*where, "scan", "SP2")[0] == 4  # two say so
-    said = "  below it     /dev/spectro0 is taken by a.example/spectro as SP1-spectro"
+    said = "  below        /dev/spectro0 is taken by a.example/spectro as SP1-spectro"
     assert said in cli(*where, "scan", "1-1")[1].splitlines()
     assert said in cli(*where, "explain", "1-1")[1].splitlines()
 

@@ -114,8 +114,8 @@ def test_the_forms_of_an_answer(host, config, cli):
         ("/sys/class/net", '/sys/class/net: no device: a class of the kernel: source = "net"\n'),
         ("/sys/class/x", '/sys/class/x: no device: a class of the kernel: source = { subsystem = "x" }\n'),
         ("/sys/bus/pci", '/sys/bus/pci: no device: a bus of the kernel: source = "pci"\n'),
-        ("/sys/bus/pci/devices/0000:3b:00.0/vendor", 'is of 0000:3b:00.0; its entries write "./vendor"\n'),
-        ("/proc/cpuinfo", 'is a file, and no device\'s; any clause may ask it, as "/proc/cpuinfo"\n'),
+        ("/sys/bus/pci/devices/0000:3b:00.0/vendor", 'belongs to 0000:3b:00.0; its entries write "./vendor"\n'),
+        ("/proc/cpuinfo", 'is a file of no device; a clause can read it as "/proc/cpuinfo"\n'),
         ("/etc/hosts", "/etc/hosts: no device: no source reads this path: devices are below /dev, /sys and /proc\n"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Pages of the device classes in the package: `python -m agent.cli.class_reference docs` writes them.
+"""Pages of the device classes in the package: `python -m docs.class_reference docs` writes them.
 
 `classes.md` lists all classes in the order of `classes/kinds.toml`. `classes/NAME.md` describes one class in full.
 """

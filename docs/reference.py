@@ -1,4 +1,4 @@
-"""Reference pages from the tables that check the language: `python -m agent.cli.reference words` or `keys`."""
+"""Reference pages from the tables that check the language: `python -m docs.reference words` or `keys`."""
 
 from __future__ import annotations
 
