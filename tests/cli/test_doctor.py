@@ -43,9 +43,9 @@ def test_a_node_that_is_well_has_nothing_but_ok():
     [
         ({"error_count": 2}, "FAIL", "configuration", "2 errors in /etc/device-agent device-agent check"),
         ({"agent_socket": SocketState.MISSING}, "FAIL", "agent", "is not there systemctl status device-agent"),
-        ({"agent_socket": SocketState.UNKNOWN}, "NOTE", "agent", "only root asks it"),
+        ({"agent_socket": SocketState.UNKNOWN}, "NOTE", "agent", "only root can send requests"),
         ({"is_root": False}, "NOTE", "rights", "this is not root"),
-        ({"state_fault": "Read-only file system"}, "FAIL", "state", "nothing is remembered over a restart Read-only"),
+        ({"state_fault": "Read-only file system"}, "FAIL", "state", "loses all saved state Read-only"),
         ({"has_kubelet_dir": False}, "FAIL", "kubelet-directory", "device-plugins is not there kubelet.dir"),
         (
             {"kubelet_socket": SocketState.REFUSES},
@@ -89,13 +89,13 @@ def test_a_node_that_is_well_has_nothing_but_ok():
             "devices",
             "1 device of example.com/a explain example.com/a",
         ),
-        ({"has_udev": False}, "WARN", "udev", "changes below /dev are seen at once"),
-        ({"has_udev_database": False}, "WARN", "udev-database", "udev.ID_SERIAL say nothing"),
+        ({"has_udev": False}, "WARN", "udev", "sees changes below /dev at once"),
+        ({"has_udev_database": False}, "WARN", "udev-database", "udev.ID_SERIAL have no value"),
         (
             {"nodes": (CLOSED,), "runtimes": (CONTAINERD,)},
             "WARN",
             "node-owner",
-            "/dev/dri/renderD128 (0660 root:render) is not said systemctl restart containerd",
+            "/dev/dri/renderD128 (0660 root:render) is not set systemctl restart containerd",
         ),
         (
             {"nodes": (CLOSED, CLOSED), "runtimes": (replace(CONTAINERD, ownership=False),)},
@@ -142,7 +142,7 @@ def test_a_node_that_is_well_has_nothing_but_ok():
             {"cdi_resources": (A,), "cdi_directories": {"/etc/cdi": True}, "runtimes": (CONTAINERD,)},
             "NOTE",
             "cdi-runtime",
-            "enable_cdi is not said containerd 2.0 containerd --version",
+            "enable_cdi is not set containerd 2.0 containerd --version",
         ),
         ({"nodes": (CLOSED,)}, "NOTE", "node-owner", "no configuration of containerd or CRI-O was found"),
     ],

@@ -73,7 +73,11 @@ def _check_agent(node_state: NodeState) -> Iterator[DoctorFinding]:
             yield DoctorFinding("ok", "agent", "answers")
         case SocketState.UNKNOWN:
             yield DoctorFinding(
-                "NOTE", "agent", "whether it runs cannot be said", "only root asks it", "run this as root"
+                "NOTE",
+                "agent",
+                "it is not known whether the agent runs",
+                "only root can send requests",
+                "run this as root",
             )
         case socket_state:
             evidence = f"its control socket {socket_state.value}"
@@ -81,11 +85,15 @@ def _check_agent(node_state: NodeState) -> Iterator[DoctorFinding]:
                 "FAIL", "agent", "device-agent is not running", evidence, "systemctl status device-agent"
             )
     if not node_state.is_root:
-        text = "not everything could be looked at: this is not root"
+        text = "some tests are not possible without root"
         yield DoctorFinding("NOTE", "rights", text, "", "run this as root")
     elif node_state.state_fault:
-        text = f"{node_state.state_dir} cannot be used: nothing is remembered over a restart"
-        fix = "findmnt -T " + node_state.state_dir + "; the unit allows what StateDirectory and ReadWritePaths say"
+        text = f"{node_state.state_dir} cannot be used: a restart of the agent loses all saved state"
+        fix = (
+            "findmnt -T "
+            + node_state.state_dir
+            + "; StateDirectory and ReadWritePaths of the unit list the allowed paths"
+        )
         yield DoctorFinding("FAIL", "state", text, node_state.state_fault, fix)
     else:
         yield DoctorFinding("ok", "state", f"{node_state.state_dir} can be written")
@@ -93,7 +101,7 @@ def _check_agent(node_state: NodeState) -> Iterator[DoctorFinding]:
 
 def _check_kernel_log(node_state: NodeState) -> Iterator[DoctorFinding]:
     if node_state.kernel_log_fault:
-        text = "checks that listen to the kernel log cannot tell: it was not handed over"
+        text = "checks of the kernel log have no result: the agent cannot read the log"
         fix = (
             "the unit needs StandardInput=file:/dev/kmsg and DeviceAllow=/dev/kmsg r: systemctl cat device-agent; "
             "then systemctl daemon-reload; systemctl restart device-agent"
@@ -116,7 +124,7 @@ def _check_kubelet(node_state: NodeState) -> Iterator[DoctorFinding]:
         text = "the kubelet is down: no new pod gets a device"
         yield DoctorFinding("FAIL", "kubelet", text, evidence, "journalctl -u kubelet -n 50")
     if node_state.kubelet_socket is SocketState.ANSWERS and not node_state.has_pod_resources:
-        text = "which pods hold a device cannot be known: ids that are gone stay listed"
+        text = "the pods of a device are not known: absent IDs stay in the list"
         evidence = f"{node_state.pod_resources} is not there"
         yield DoctorFinding("WARN", "pod-resources", text, evidence, "kubelet.pod_resources in agent.toml is its path")
     if node_state.watcher is not None and not node_state.watcher[1]:
@@ -137,10 +145,8 @@ def _check_foreign_plugins(node_state: NodeState) -> Iterator[DoctorFinding]:
             text = f"{resource} has devices that device-agent does not list: another plugin serves it too"
             evidence = f"the kubelet has {', '.join(foreign_ids[:3])}{' …' * (len(foreign_ids) > 3)}"
             if node_state.foreign_sockets:
-                evidence += (
-                    f"; {', '.join(node_state.foreign_sockets)} in {node_state.kubelet_dir} answer, and are not ours"
-                )
-            fix = "keep one: kubectl get daemonset -A, or name the resource otherwise"
+                evidence += f"; {', '.join(node_state.foreign_sockets)} in {node_state.kubelet_dir} belong to others"
+            fix = "keep one plugin: kubectl get daemonset -A, or rename the resource"
             yield DoctorFinding("FAIL", "foreign-plugin", text, evidence, fix)
     if node_state.registered_ids and node_state.listed_ids and not node_state.foreign_sockets:
         yield DoctorFinding("ok", "foreign-plugin", "no other plugin is on this node")
@@ -156,16 +162,16 @@ def _check_devices(node_state: NodeState) -> Iterator[DoctorFinding]:
             yield DoctorFinding(
                 "FAIL",
                 "node",
-                f"{devices} cannot be given out: {reason.path} is missing",
+                f"{devices} cannot be granted: {reason.path} is missing",
                 evidence,
                 fix,
             )
         else:
             yield DoctorFinding(
-                "FAIL", "devices", f"{devices} cannot be given out", str(reason), f"device-agent explain {resource}"
+                "FAIL", "devices", f"{devices} cannot be granted", str(reason), f"device-agent explain {resource}"
             )
     if not node_state.unhealthy_counts:
-        yield DoctorFinding("ok", "devices", "all that is there can be given out")
+        yield DoctorFinding("ok", "devices", "all present devices can be granted")
 
 
 def _find_driver(path: str, node_state: NodeState) -> str | None:
@@ -176,18 +182,18 @@ def _find_driver(path: str, node_state: NodeState) -> str | None:
 
 def _check_host(node_state: NodeState) -> Iterator[DoctorFinding]:
     if not node_state.has_udev:
-        text = "udev does not run: changes below /dev are seen at once, others at each sweep"
+        text = "udev does not run: the agent sees changes below /dev at once, other changes at each full rescan"
         yield DoctorFinding("WARN", "udev", text, "/run/udev/control is not there", "systemctl status systemd-udevd")
     else:
         yield DoctorFinding("ok", "udev", "runs")
     if not node_state.has_udev_database:
-        text = "udev's database is not there: words such as udev.ID_SERIAL say nothing"
+        text = "udev's database is not there: words such as udev.ID_SERIAL have no value"
         fix = "systemctl restart systemd-udevd systemd-udev-trigger"
         yield DoctorFinding("WARN", "udev-database", text, "/run/udev/data is not there", fix)
 
     for name, minimum in _INOTIFY_DEFAULTS.items():
         if node_state.inotify_limits.get(name, minimum) < minimum:
-            text = "inotify has little room: what cannot be watched is looked at only at each sweep"
+            text = "the inotify limit is low: the agent reads unwatched paths only at each full rescan"
             evidence = f"fs.inotify.{name} is {node_state.inotify_limits[name]:,}, and all of root's programs share it"
             yield DoctorFinding(
                 "WARN", "inotify", text, evidence, f"sysctl fs.inotify.{name}={minimum}, and in /etc/sysctl.d"
@@ -218,7 +224,7 @@ def _check_cdi(node_state: NodeState) -> Iterator[DoctorFinding]:
     resource_names = ", ".join(node_state.cdi_resources)
     if not any(node_state.cdi_directories.values()):
         evidence = f"{' and '.join(node_state.cdi_directories)} are not there"
-        fix = "whatever makes the specs has not run, or paths.cdi in agent.toml is another"
+        fix = "the program that makes the specs has not run, or paths.cdi in agent.toml has another path"
         yield DoctorFinding("FAIL", "cdi-directories", f"{resource_names}: there are no CDI specs", evidence, fix)
     for runtime in (
         candidate for candidate in node_state.runtimes if candidate.service != "crio" and not candidate.fault
@@ -229,7 +235,7 @@ def _check_cdi(node_state: NodeState) -> Iterator[DoctorFinding]:
             yield DoctorFinding("FAIL", "cdi-runtime", text, f"{runtime.path}: enable_cdi = false", fix)
         elif runtime.cdi is None:
             text = f"{resource_names}: whether {runtime.service} knows CDI devices depends on its version"
-            evidence = f"{runtime.path}: enable_cdi is not said; it is on since containerd 2.0, and off before"
+            evidence = f"{runtime.path}: enable_cdi is not set; it is on since containerd 2.0, and off before"
             yield DoctorFinding(
                 "NOTE", "cdi-runtime", text, evidence, "containerd --version; enable_cdi = true where it is 1.7"
             )
@@ -240,7 +246,7 @@ def _check_cdi(node_state: NodeState) -> Iterator[DoctorFinding]:
 def _check_node_owners(node_state: NodeState) -> Iterator[DoctorFinding]:
     restricted_nodes = [node for node in node_state.nodes if node.mode & 0o006 != 0o006]
     if not restricted_nodes:
-        yield DoctorFinding("ok", "node-owner", "every node that is given is open to all, or none is given")
+        yield DoctorFinding("ok", "node-owner", "all users may open each granted node, or no node is granted")
         return
     resources = sorted({node.resource for node in restricted_nodes})
     text = (
@@ -254,7 +260,7 @@ def _check_node_owners(node_state: NodeState) -> Iterator[DoctorFinding]:
         else:
             yield DoctorFinding("WARN", "node-owner", text, _build_evidence(runtime), _build_fix(runtime))
     if not node_state.runtimes:
-        evidence = "no configuration of containerd or CRI-O was found: where it is, is to be looked at by hand"
+        evidence = "no configuration of containerd or CRI-O was found; test it by hand"
         yield DoctorFinding(
             "NOTE", "node-owner", text, evidence, f"{_OWNERSHIP_KEY} = true in the runtime's configuration"
         )
@@ -270,7 +276,7 @@ def _build_evidence(runtime: RuntimeConfig) -> str:
     setting = (
         f"{_OWNERSHIP_KEY} = false"
         if runtime.ownership is False
-        else f"{_OWNERSHIP_KEY} is not said, and false is its default"
+        else f"{_OWNERSHIP_KEY} is not set, and its default is false"
     )
     return f"{runtime.path}: {setting}"
 
