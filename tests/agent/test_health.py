@@ -241,7 +241,7 @@ async def test_clear_begins_anew_and_what_is_still_so_fails_again(node):
         assert (again.returncode, again.stdout) == (0, f"{NPU} {ONE}: no check fails; Healthy now\n")
         nobody = await clear("0000:99:00.0")
         assert (nobody.returncode, nobody.stdout) == (4, "")
-        assert "no resource lists such a device" in nobody.stderr
+        assert "no resource lists this device" in nobody.stderr
         process.send(signal.SIGTERM)
         assert await process.ended() == 0
     assert "cleared: state" in process.log
