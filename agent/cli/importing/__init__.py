@@ -15,7 +15,7 @@ import importlib
 import sys
 from collections.abc import Sequence
 
-from agent.cli.importing.foreign_file import ForeignFileError
+from agent.cli.importing.foreign_file import ForeignFileError, parse_documents
 from agent.cli.importing.toml_entry import ImportedEntry
 from agent.cli.output import fail, report_file_error
 from agent.core.language.safe_text import count_columns, escape
@@ -41,7 +41,9 @@ def run(arguments: argparse.Namespace) -> int:
         return fail(arguments, f"{arguments.file}: it is not UTF-8", INCOMPLETE)
     try:
         module = importlib.import_module(f"agent.cli.importing.{arguments.program}")
-        entries: list[ImportedEntry] = module.import_entries(text)
+        entries: list[ImportedEntry] = module.import_entries(parse_documents(text))
+        if not entries:
+            raise ForeignFileError(module.NOT_FOUND)
     except ForeignFileError as error:
         return fail(arguments, f"{arguments.file}: {error}", INCOMPLETE)
     print("\n\n".join(entry.format_toml() for entry in entries))

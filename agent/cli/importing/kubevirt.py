@@ -7,22 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from agent.cli.importing.foreign_file import ForeignFileError, ForeignValue, parse_documents
+from agent.cli.importing.foreign_file import ForeignValue
 from agent.cli.importing.toml_entry import ImportedEntry, TomlValue
 
 _EXTERNAL = "set externalResourceProvider: true on it in KubeVirt, or both register the name"
 
 
-def import_entries(text: str) -> list[ImportedEntry]:
-    """Return the content of the file as entries.
+NOT_FOUND = "no permittedHostDevices of KubeVirt in it"
 
-    Raises:
-            ForeignFileError: the file contains no `permittedHostDevices`.
-    """
-    entries = [entry for devices in _find_devices(parse_documents(text)) for entry in _import_devices(devices)]
-    if not entries:
-        raise ForeignFileError("no permittedHostDevices of KubeVirt in it")
-    return entries
+
+def import_entries(documents: Sequence[ForeignValue]) -> list[ImportedEntry]:
+    """Return the content of the file as entries. The list is empty if the file is of another program."""
+    return [entry for devices in _find_devices(documents) for entry in _import_devices(devices)]
 
 
 def _find_devices(documents: Sequence[ForeignValue]) -> Iterator[ForeignValue]:

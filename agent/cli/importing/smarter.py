@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from agent.cli.importing.foreign_file import ForeignFileError, ForeignValue, parse_documents
+from agent.cli.importing.foreign_file import ForeignValue, parse_documents
 from agent.cli.importing.toml_entry import ImportedEntry, TomlValue, build_directory_entry
 
 DOMAIN = "smarter-devices"
@@ -19,15 +19,12 @@ _KEYS = ("devicematch", "nummaxdevices")
 _SIMPLE = re.compile(r"\^?(?P<name>[A-Za-z0-9_./:-]+?)(?P<tail>\[0-9\][*+]|\\d[*+]|\.[*+])?(?P<end>\$?)")
 
 
-def import_entries(text: str) -> list[ImportedEntry]:
-    """Return the content of the file as entries.
+NOT_FOUND = "no devicematch of smarter-device-manager in it"
 
-    Raises:
-            ForeignFileError: the file contains no `devicematch`.
-    """
-    entries = [_import_entry(item) for item in _find_matches(parse_documents(text))]
-    if not entries:
-        raise ForeignFileError("no devicematch of smarter-device-manager in it")
+
+def import_entries(documents: Sequence[ForeignValue]) -> list[ImportedEntry]:
+    """Return the content of the file as entries. The list is empty if the file is of another program."""
+    entries = [_import_entry(item) for item in _find_matches(documents)]
     names: set[TomlValue] = set()
     for table in (table for entry in entries for table in entry.tables):
         if table["name"] in names:  # several expressions have the template {name}

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from agent.cli.importing.foreign_file import ForeignFileError, ForeignValue, parse_documents
+from agent.cli.importing.foreign_file import ForeignValue, parse_documents
 from agent.cli.importing.toml_entry import DIRECTORY_NAMES, ImportedEntry, TomlValue, build_directory_entry
 
 _PERMISSIONS = "rwm"  # the default of that program
@@ -240,18 +240,12 @@ MICROSHIFT_DOMAIN = "device.microshift.io"
 _DEVICE_KEYS = ("name", "groups")
 
 
-def import_entries(text: str) -> list[ImportedEntry]:
-    """Return the content of the file as entries.
+NOT_FOUND = "no device of generic-device-plugin in it (looked for `devices`, and --device in manifests)"
 
-    Raises:
-            ForeignFileError: the file contains no device of this program.
-    """
-    entries = [_import_entry(domain, device) for domain, device in _find_devices(parse_documents(text))]
-    if not entries:
-        raise ForeignFileError(
-            "no device of generic-device-plugin in it (looked for `devices`, and --device in manifests)"
-        )
-    return entries
+
+def import_entries(documents: Sequence[ForeignValue]) -> list[ImportedEntry]:
+    """Return the content of the file as entries. The list is empty if the file is of another program."""
+    return [_import_entry(domain, device) for domain, device in _find_devices(documents)]
 
 
 def _find_devices(documents: Sequence[ForeignValue]) -> Iterator[tuple[str, ForeignValue]]:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from agent.cli.importing.foreign_file import ForeignFileError, ForeignValue, parse_documents
+from agent.cli.importing.foreign_file import ForeignValue, parse_documents
 from agent.cli.importing.toml_entry import ImportedEntry, TomlValue
 
 PREFIX = "intel.com"
@@ -50,16 +50,12 @@ VDPA = _TypeWords("vdpa", "", "pci.", "pci.driver", "pci.", "pci.pf.", "pci.vf_i
 _KINDS = {kind.kind.lower(): kind for kind in (NETDEVICE, ACCELERATOR, AUXILIARY)}
 
 
-def import_entries(text: str) -> list[ImportedEntry]:
-    """Return the content of the file as entries.
+NOT_FOUND = "no resourceList of sriov-network-device-plugin in it"
 
-    Raises:
-            ForeignFileError: the file contains no `resourceList`.
-    """
-    entries = [_import_entry(item) for item in _find_resources(parse_documents(text))]
-    if not entries:
-        raise ForeignFileError("no resourceList of sriov-network-device-plugin in it")
-    return entries
+
+def import_entries(documents: Sequence[ForeignValue]) -> list[ImportedEntry]:
+    """Return the content of the file as entries. The list is empty if the file is of another program."""
+    return [_import_entry(item) for item in _find_resources(documents)]
 
 
 def _find_resources(documents: Sequence[ForeignValue]) -> Iterator[ForeignValue]:
