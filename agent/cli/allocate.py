@@ -32,7 +32,7 @@ from agent.cli.grant_preview.grant_formats import (
     list_notes,
 )
 from agent.cli.host_report.report_command import warn_of_config_errors
-from agent.cli.output import fail
+from agent.cli.output import NO_SUCH_NAME, WRONG_COMMAND_LINE, fail
 from agent.cli.terminal import Terminal
 from agent.config.load import load
 from agent.config.toml.finding import find_nearest
@@ -48,8 +48,6 @@ FORMS = ("grant", "grpc", "cdi", "podman", "docker", "ctr")
 # These forms name the CDI spec that the agent writes. The other forms contain its content.
 KUBELET_FORMS = {"grant", "grpc"}
 REFUSED = 1
-WRONG_COMMAND_LINE = 2
-NO_SUCH_NAME = 4
 
 
 def add(parser: argparse.ArgumentParser) -> None:

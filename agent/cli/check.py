@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from agent.cli.host_report.host_report import HostReport, HostReportItem
 from agent.cli.host_report.match_steps import TOPOLOGY_HINT, MatchStep, build_match_steps, find_last_mismatch
 from agent.cli.host_report.scan_host import scan_host
-from agent.cli.output import fail, is_json, print_json
+from agent.cli.output import NO_SUCH_NAME, fail, is_json, print_json
 from agent.cli.terminal import Terminal
 from agent.config.describe.descriptions import Description, NoDescriptionError, find_descriptions
 from agent.config.describe.descriptions import convert_to_json as reading_as_json
@@ -190,7 +190,6 @@ def _find_position(entry: ConfigEntry, section: str, address: str = "") -> FileP
     return node.spot if isinstance(node, Leaf | Branch) else entry.spot
 
 
-NO_SUCH_NAME = 4
 OUTPUTS = ("json", "jsonl")
 SEVERAL_ROOTS = True
 

@@ -14,11 +14,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from agent.cli.agent_client import ask_agent
-from agent.cli.output import fail, is_json, print_json
+from agent.cli.output import NO_SUCH_NAME, fail, is_json, print_json
 from agent.core.language.safe_text import escape
 
 OUTPUTS = ("json", "jsonl")
-NO_SUCH_DEVICE = 4
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -36,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
     devices = answer["devices"]
     if not devices:
         error = f"{arguments.device}: no resource lists this device; for the IDs run device-agent status RESOURCE"
-        return fail(arguments, error, NO_SUCH_DEVICE)
+        return fail(arguments, error, NO_SUCH_NAME)
     if is_json(arguments):
         print_json(answer, arguments)
     else:

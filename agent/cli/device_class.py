@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from agent.cli.check import print_descriptions
 from agent.cli.host_report.class_entries import compile_classes
 from agent.cli.host_report.scan_host import scan_host
-from agent.cli.output import fail, is_json, print_json
+from agent.cli.output import NO_SUCH_NAME, WRONG_COMMAND_LINE, fail, is_json, print_json
 from agent.cli.table import Column, Row, render
 from agent.cli.terminal import Terminal
 from agent.config.describe.class_manual import ClassManual, build_manual, format_manual
@@ -28,8 +28,6 @@ from agent.core.struct import Struct, asdict
 from agent.host.root import Root
 
 OUTPUTS = ("json", "jsonl", "name")
-WRONG_COMMAND_LINE = 2
-NO_SUCH_CLASS = 4
 
 _COLUMNS = (Column("CLASS"), Column("TAKES", min_width=16), Column("SERVES", min_width=20))
 
@@ -65,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.name not in names:
         nearest_name = find_nearest(arguments.name, names)
         hint = f"nearest: {nearest_name}" if nearest_name else "device-agent class list shows all classes"
-        return fail(arguments, f"{arguments.name}: no class has this name; {hint}", NO_SUCH_CLASS)
+        return fail(arguments, f"{arguments.name}: no class has this name; {hint}", NO_SUCH_NAME)
     _print_class(loaded, arguments, terminal)
     return 0
 

@@ -7,14 +7,13 @@ import sys
 from collections.abc import Iterator
 
 from agent.cli.agent_client import ask_agent
-from agent.cli.output import fail, is_json, print_json
+from agent.cli.output import NO_SUCH_NAME, fail, is_json, print_json
 from agent.cli.status import format_holders
 from agent.control.control_socket import ControlAnswer
 from agent.core.language.safe_text import escape
 from agent.core.language.value import Absent
 from agent.host.root import Root
 
-NO_SUCH_DEVICE = 4
 WAIT_SECONDS = 2.0  # between two requests for the state of the devices
 _SHOWN_DEVICES = 10  # devices that have their own line
 
@@ -31,7 +30,7 @@ def request_device(action: str, arguments: argparse.Namespace, **fields: str) ->
     if isinstance(answer, int) or answer.get("found", True):
         return answer
     error = f"{name}: no resource and no listed device has this name; device-agent status RESOURCE lists the devices"
-    return fail(arguments, error, NO_SUCH_DEVICE)
+    return fail(arguments, error, NO_SUCH_NAME)
 
 
 def print_answer(answer: ControlAnswer, arguments: argparse.Namespace) -> int:

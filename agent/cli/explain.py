@@ -25,14 +25,13 @@ from agent.cli.host_report.host_report import HostReport, HostReportItem
 from agent.cli.host_report.match_steps import build_match_steps, find_match_hints, format_match_steps
 from agent.cli.host_report.report_command import run_report
 from agent.cli.host_report.scan_host import scan_host
-from agent.cli.output import fail, is_json, print_json
+from agent.cli.output import WRONG_COMMAND_LINE, fail, is_json, print_json
 from agent.cli.terminal import Terminal
 from agent.config.load import Configuration
 from agent.core.entry.resource_spec import ResourceSpec
 from agent.core.language.safe_text import escape, make_printable
 from agent.host.root import Root
 
-WRONG_COMMAND_LINE = 2
 OUTPUTS = ("json", "jsonl", "name")
 _SHOWN_CLASSES = 8  # classes in the list
 

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack, redirect_stderr, redirect_stdout
 from types import ModuleType
 
-from agent.cli.output import fail, report_file_error
+from agent.cli.output import WRONG_COMMAND_LINE, fail, report_file_error
 from agent.config.language.value_checks import parse_duration
 from agent.config.toml.finding import find_nearest
 from agent.core.language.safe_text import escape
@@ -68,7 +68,6 @@ device-agent COMMAND --help shows the arguments of a command."""
 OUTPUTS = ("table", "wide", "json", "jsonl", "name")
 CONFIG = "/etc/device-agent"
 WRITE_FAILED = 1
-WRONG_COMMAND_LINE = 2
 DEFECT = 70
 INTERRUPTED = 130
 

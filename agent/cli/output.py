@@ -8,6 +8,9 @@ import sys
 
 from agent.core.language.safe_text import escape
 
+# Exit codes that several commands have.
+WRONG_COMMAND_LINE = 2
+NO_SUCH_NAME = 4
 NO_PERMISSION = 5
 
 

@@ -11,11 +11,10 @@ from __future__ import annotations
 import argparse
 
 from agent.cli.agent_client import ask_agent
-from agent.cli.output import is_json, print_json
+from agent.cli.output import NO_SUCH_NAME, is_json, print_json
 from agent.core.language.safe_text import format_count
 
 OUTPUTS = ("json", "jsonl")
-NO_SUCH_SOURCE = 4
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -25,7 +24,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Send the request and print the changes that the rescan found. Return the exit code."""
-    answer = ask_agent(arguments, {"do": "rescan", "source": arguments.source}, refusal_code=NO_SUCH_SOURCE)
+    answer = ask_agent(arguments, {"do": "rescan", "source": arguments.source}, refusal_code=NO_SUCH_NAME)
     if isinstance(answer, int):
         return answer
     if is_json(arguments):

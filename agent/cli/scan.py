@@ -19,13 +19,13 @@ from agent.cli.host_report.class_entries import compile_shipped_classes
 from agent.cli.host_report.device_detail import format_detail
 from agent.cli.host_report.device_json import build_device_json
 from agent.cli.host_report.device_overview import format_overview, format_summary, select_items
-from agent.cli.host_report.device_search import NO_SUCH_DEVICE, resolve_device
+from agent.cli.host_report.device_search import resolve_device
 from agent.cli.host_report.host_report import HostReport
 from agent.cli.host_report.report_command import run_report
 from agent.cli.host_report.scan_host import scan_host
 from agent.cli.host_report.word_list import SOURCE_HINTS, build_word_list, format_word_list, parse_source
 from agent.cli.host_report.word_list import build_word_list_json as vocabulary_as_json
-from agent.cli.output import fail, is_json, print_json
+from agent.cli.output import NO_SUCH_NAME, WRONG_COMMAND_LINE, fail, is_json, print_json
 from agent.cli.terminal import Terminal
 from agent.config.load import Configuration
 from agent.config.toml.finding import find_nearest
@@ -35,7 +35,6 @@ from agent.core.language.value import Absent
 from agent.host.root import Root
 from agent.scanners import source_kinds
 
-WRONG_COMMAND_LINE = 2
 OUTPUTS = ("wide", "json", "jsonl", "name")
 
 
@@ -101,7 +100,7 @@ def _print_words(arguments: argparse.Namespace, root: Root, terminal: Terminal) 
     if source is None:
         nearest_name = find_nearest(name, [*source_kinds.KINDS, *_list_subsystems(root)])
         hint = f"; nearest: {make_printable(nearest_name, None)}" if nearest_name else ""
-        return fail(arguments, f"{name}: no such source on this host{hint}", NO_SUCH_DEVICE)
+        return fail(arguments, f"{name}: no such source on this host{hint}", NO_SUCH_NAME)
     word_list = build_word_list(root, source)
     if is_json(arguments):
         print_json(vocabulary_as_json(word_list), arguments)

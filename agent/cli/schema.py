@@ -10,12 +10,11 @@ import argparse
 import json
 import os
 
-from agent.cli.output import fail
+from agent.cli.output import NO_SUCH_NAME, fail
 from agent.config import schema
 from agent.config.clause_words import list_entry_words
 
 OUTPUTS = ("json",)
-NO_SUCH = 4
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -33,7 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
     elif arguments.file is None:
         document = schema.build_resource_schema()
     elif not os.path.isfile(arguments.file):
-        return fail(arguments, f"{arguments.file}: no such file", NO_SUCH)
+        return fail(arguments, f"{arguments.file}: no such file", NO_SUCH_NAME)
     else:
         document = schema.build_resource_schema(list_entry_words(arguments.config, arguments.file))
     print(json.dumps(document, indent=1))

@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 from agent.cli.agent_client import ask_agent
-from agent.cli.output import is_json, print_json
+from agent.cli.output import NO_SUCH_NAME, is_json, print_json
 from agent.cli.table import Column, Row, render
 from agent.cli.terminal import Terminal
 from agent.cli.time_text import Times, format_duration
@@ -24,7 +24,6 @@ from agent.core.language.safe_text import escape, format_count
 
 OUTPUTS = ("wide", "json", "jsonl", "name")
 VERBOSE = True
-NO_SUCH_RESOURCE = 4
 PAUSE_SECONDS = 0.25  # between two answers; many changes in this time become one output
 WATCH_SECONDS = 5.0  # the agent answers after this time without a change, because pods cause none
 STALE_SECONDS = 10.0  # if the kubelet's report of devices in use is older, the table shows its time
@@ -49,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the status once, or with --watch after each change until Ctrl-C. Return the exit code."""
     with_devices = is_json(arguments) or arguments.resource is not None
     request = {"do": "status", "resource": arguments.resource, "devices": None if with_devices else ""}
-    answer = ask_agent(arguments, request, refusal_code=NO_SUCH_RESOURCE)
+    answer = ask_agent(arguments, request, refusal_code=NO_SUCH_NAME)
     while not isinstance(answer, int):
         _print_answer(answer, arguments)
         if not arguments.watch:
@@ -58,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
         while not isinstance(answer, int) and answer["revision"] == shown_revision:
             time.sleep(PAUSE_SECONDS)
             next_request = {**request, "unlike": shown_revision, "seconds": WATCH_SECONDS}
-            answer = ask_agent(arguments, next_request, wait_seconds=WATCH_SECONDS, refusal_code=NO_SUCH_RESOURCE)
+            answer = ask_agent(arguments, next_request, wait_seconds=WATCH_SECONDS, refusal_code=NO_SUCH_NAME)
     return answer
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from agent.cli.host_report.host_report import HostReport, HostReportItem
 from agent.cli.host_report.scan_host import scan_host
-from agent.cli.output import fail, is_json, print_json
+from agent.cli.output import NO_SUCH_NAME, fail, is_json, print_json
 from agent.config.load import Configuration
 from agent.config.toml.finding import find_nearest
 from agent.core.entry.resource_spec import Source
@@ -82,9 +82,6 @@ def _find_owner(report: HostReport, real: str) -> tuple[str, str] | None:
     return None
 
 
-NO_SUCH_DEVICE = 4
-
-
 def resolve_device(
     arguments: argparse.Namespace,
     name: str,
@@ -126,10 +123,10 @@ def resolve_device(
     shown_names = [make_printable(suggestion, None) for suggestion in suggestions]
     is_list = len(shown_names) > 1 and not is_json(arguments)
     hint = f"; nearest: {', '.join(shown_names)}" if shown_names and not is_list else ""
-    fail(arguments, f"{name}: {result.reason}{resource_text}{hint}", NO_SUCH_DEVICE)
+    fail(arguments, f"{name}: {result.reason}{resource_text}{hint}", NO_SUCH_NAME)
     for line in shown_names if is_list else ():
         print(f"  {line}", file=sys.stderr)
-    return NO_SUCH_DEVICE
+    return NO_SUCH_NAME
 
 
 _SHOWN = 8  # devices that are listed for an ambiguous name

@@ -17,12 +17,11 @@ from collections.abc import Sequence
 
 from agent.cli.importing.foreign_file import ForeignFileError, parse_documents
 from agent.cli.importing.toml_entry import ImportedEntry
-from agent.cli.output import fail, report_file_error
+from agent.cli.output import NO_SUCH_NAME, fail, report_file_error
 from agent.core.language.safe_text import count_columns, escape
 
 PROGRAMS = ("squat", "smarter", "sriov", "kubevirt")
 INCOMPLETE = 1
-NO_SUCH_FILE = 4
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -36,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         text = _read_file(arguments.file)
     except OSError as error:
-        return report_file_error(arguments, arguments.file, error, NO_SUCH_FILE)
+        return report_file_error(arguments, arguments.file, error, NO_SUCH_NAME)
     except UnicodeDecodeError:
         return fail(arguments, f"{arguments.file}: it is not UTF-8", INCOMPLETE)
     try:
