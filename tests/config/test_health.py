@@ -139,6 +139,29 @@ def test_a_probe_is_of_the_entry_its_class_or_agent_toml(configure):
     assert spec.derived_words["model"] == DefaultedWord(ProbeWord(own, "m", ValueType.INT), 7)
 
 
+def test_a_probe_of_a_joined_class_has_the_option_values_of_its_own_class(configure):
+    """The entry has an option and a probe with the same names."""
+    found = configure(
+        {
+            "classes/board.toml": 'about = "x"\nid = "{path_id}"\nsource = { subsystem = "board" }\n'
+            'options.v = { about = "v", type = "text", default = "of the board" }\n'
+            'options.w = { about = "w", type = "text", default = "only of the board" }\n'
+            'probe.p.run = ["/bin/p", "{options.v}", "{options.w}"]\nlet.model = { probe = "p", field = "m" }\n',
+            "classes/part.toml": 'about = "x"\nid = "{path_id}"\nsource = { subsystem = "part" }\n'
+            'options.v = { about = "v", type = "text", default = "of the part" }\n'
+            'probe.p.run = ["/bin/p", "{options.v}"]\nlet.own = { probe = "p", field = "m" }\n'
+            'join.board = { class = "board", on = { path_id = "path_id" } }\n'
+            'match = { board.model = "x", own = "x" }\n',
+            "resources.d/a.toml": '[[resource]]\nname = "example.com/part"\nclass = "part"\noptions.v = "of the entry"\n',
+        }
+    )
+    assert found.findings == ()
+    (spec,) = found.resources
+    (join,) = spec.joins
+    assert join.pool.derived_words["model"].probe.argv == ("/bin/p", "of the board", "only of the board")
+    assert spec.derived_words["own"].probe.argv == ("/bin/p", "of the entry")
+
+
 @pytest.mark.parametrize(
     ("said", "marked", "code"),
     [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from agent.core.entry.resource_spec import Source
 from agent.core.language.operators import Equals, Exists
 
@@ -225,3 +227,14 @@ def test_a_word_that_an_entrys_source_lacks_is_reported_where_it_is_written(conf
         configure, 'class = "c"\nsource = { node = "/dev/x" }', c='source = "pci"\nmatch.vendor = "1"'
     )
     assert (finding.file, finding.line, finding.code) == ("classes/c.toml", 3, "unknown-word")
+
+
+@pytest.mark.parametrize(
+    "faulty",
+    ['registration = "sockets"', 'part = "yes"', 'give.nodes.a = { path = "/dev/kvm", optional = "yes" }'],
+)
+def test_a_key_on_which_nothing_depends_hides_no_other_error(configure, faulty):
+    """The entry also has no name, no ID, and a word that is unknown."""
+    text = f'[[resource]]\nsource = {{ dir = "/sys/class/npu/*" }}\nmatch.nowhere = "x"\n{faulty}\n'
+    found = configure({"resources.d/a.toml": text})
+    assert sorted(finding.code for finding in found.findings) == ["missing", "missing", "type", "unknown-word"]

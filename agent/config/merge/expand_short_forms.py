@@ -19,6 +19,10 @@ _HINTS = {
 }
 
 
+# Keys on which nothing else of an entry depends: without one of them, all other faults are known.
+_INDEPENDENT_KEYS = frozenset(("accept", "optional", "part", "registration"))
+
+
 class Expansion(MutableStruct):
     """The expansion of one class or entry of one file.
 
@@ -53,8 +57,9 @@ class Expansion(MutableStruct):
 
     def _note_missing_key(self, place: str, key: str) -> None:
         """Record that a faulty key, which has a finding, is left out."""
-        self.has_all_keys &= key == "accept"
-        self.has_all_words &= place not in {"entry", "class"} or key == "accept"
+        is_independent = key in _INDEPENDENT_KEYS
+        self.has_all_keys &= is_independent
+        self.has_all_words &= place not in {"entry", "class"} or is_independent
 
     def _expand_member(self, spot: FilePosition, key: Key, value: object) -> Node | None:
         if value is False and key.allows_false:
