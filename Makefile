@@ -75,7 +75,7 @@ install:
 	PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_CONSTRAINT=requirements/constraints.txt \
 	PIP_BUILD_CONSTRAINT=requirements/constraints.txt \
 		"$(DESTDIR)$(PREFIX)/bin/python" -m pip install --quiet --upgrade . $(if $(LAB),./lab)
-	$(if $(LAB),,"$(DESTDIR)$(PREFIX)/bin/python" -m pip uninstall --quiet --yes device-agent-lab)
+	$(if $(LAB),,"$(DESTDIR)$(PREFIX)/bin/python" -m pip uninstall -qq --yes device-agent-lab)
 	@if [ -n "$(DESTDIR)" ]; then \
 		sed -i "1s|^#!$(DESTDIR)|#!|" "$(DESTDIR)$(PREFIX)/bin/device-agent" $(if $(LAB),"$(DESTDIR)$(PREFIX)/bin/fake-kubelet"); fi
 	install -d "$(DESTDIR)$(BINDIR)" "$(ETC)/resources.d" "$(ETC)/classes" "$(DOC)/classes"
