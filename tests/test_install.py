@@ -31,7 +31,9 @@ def install(tmp_path_factory):
 
     def run_make(*variables):
         command = ["make", "install", f"DESTDIR={directory}", f"PYTHON={sys.executable}", *variables]
-        done = subprocess.run(command, cwd=TOP, env=with_libraries | OFFLINE, check=True, capture_output=True, timeout=280)
+        done = subprocess.run(
+            command, cwd=TOP, env=with_libraries | OFFLINE, check=True, capture_output=True, timeout=280
+        )
         assert b"WARNING" not in done.stdout + done.stderr
 
         def run(*arguments):

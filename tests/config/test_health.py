@@ -152,7 +152,8 @@ def test_a_probe_of_a_joined_class_has_the_option_values_of_its_own_class(config
             'probe.p.run = ["/bin/p", "{options.v}"]\nlet.own = { probe = "p", field = "m" }\n'
             'join.board = { class = "board", on = { path_id = "path_id" } }\n'
             'match = { board.model = "x", own = "x" }\n',
-            "resources.d/a.toml": '[[resource]]\nname = "example.com/part"\nclass = "part"\noptions.v = "of the entry"\n',
+            "resources.d/a.toml": '[[resource]]\nname = "example.com/part"\nclass = "part"\n'
+            'options.v = "of the entry"\n',
         }
     )
     assert found.findings == ()
