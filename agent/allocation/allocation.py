@@ -7,7 +7,6 @@ function decides the grant. The agent saves only the held IDs.
 from __future__ import annotations
 
 import asyncio
-import operator
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -17,6 +16,7 @@ from typing import Protocol
 from agent.allocation.devices_in_use import HeldIdSource
 from agent.allocation.devinfo_files import DevInfoFiles
 from agent.allocation.prestart_runner import run_before_start
+from agent.core.changes import has_changed
 from agent.core.entry.derived_words import CapturedWord, Constant
 from agent.core.entry.devinfo import DevInfo
 from agent.core.entry.resource_spec import ResourceSpec
@@ -219,7 +219,7 @@ class Allocation:
         device_list, specs = self._registry.get_list(resource), self._tracker.specs
         inputs = device_list, candidates, specs
         previous_inputs, pool = self._pools.get(resource, ((), None))
-        if pool is None or any(map(operator.is_not, inputs, previous_inputs)):
+        if pool is None or has_changed(previous_inputs, inputs):
             pool = build_choice_pool(device_list, spec, candidates, specs)
             self._pools[resource] = inputs, pool
         return pool

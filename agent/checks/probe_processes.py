@@ -151,7 +151,7 @@ class _ProbeRun:
                 return "it closed its output"
 
     def _handle_line(self, line: ProbeLine) -> None:
-        """Apply one line of the self._probe."""
+        """Apply one line of the probe."""
         loop = asyncio.get_running_loop()
         self.cancel_timer()
         self._end_reason = ""
@@ -202,7 +202,7 @@ class _ProbeRun:
             self._user.report_change(self._probe.dirty_key, changed=True)
 
     def _log_once(self, level: int, message: str) -> None:
-        """Log a message unless it repeats the last one of the self._probe."""
+        """Log a message unless it repeats the last one of the probe."""
         if message != self._last_message:
             self._last_message = message
             log.log(level, "probe %s: %s", escape(self._probe.name), message)

@@ -84,19 +84,19 @@ def _write_spec(host: HostView, files: SpecFiles | None, inputs: SpecInputs) -> 
     files: the generated files, or None without a directory.
     """
     devices, faults = _read_devices(host, inputs)
-    keys = {device_name.device.key for device_name in inputs.requests.values()} | {
-        device_name.request.device.key for device_name in inputs.unchanged_devices.values()
-    }
+    requests = [*inputs.requests.values(), *(device.request for device in inputs.unchanged_devices.values())]
+    keys = {request.device.key for request in requests}
     if files is None:
         return WrittenSpec(devices, {}, dict.fromkeys(keys, "its CDI spec: paths.cdi names no directory for it"))
     name = make_file_name(inputs.resource)
     try:
         previous_edits = parse_spec(files.read(name) or b"", files.owner) or {}
-        edits = {
-            device_name: previous_edits[device_name]
-            for device_name in previous_edits
+        kept_edits = {
+            device_name: device_edits
+            for device_name, device_edits in previous_edits.items()
             if device_name in inputs.listed_names
-        } | {device_name: device.edits for device_name, device in devices.items()}
+        }
+        edits = kept_edits | {device_name: device.edits for device_name, device in devices.items()}
         data = render_spec(build_spec(inputs.resource, edits), files.owner) if edits else None
         files.put(name, data)
     except OSError as error:

@@ -13,7 +13,7 @@ from agent.host.kmsg import KernelLog
 from agent.host.root import Root
 from agent.tracker.check_evaluator import CheckEvaluator
 
-RECORDS = 256  # taken in one go, before others on the event loop have their turn
+RECORDS = 256  # lines of one batch. Other tasks run between two batches
 
 log = logging.getLogger(__name__)
 
@@ -77,7 +77,7 @@ class KernelLogReader:
         self._stop_watch()
         handle = self._kernel_log.handle
         if handle is not None:
-            with suppress(OSError):  # what cannot be waited for is read at each sweep
+            with suppress(OSError):  # the caller of `poll` reads a file without events
                 asyncio.get_running_loop().add_reader(handle, self._read_available)
                 self._watched_handle = handle
 
@@ -89,7 +89,7 @@ class KernelLogReader:
     def _read_available(self) -> None:
         self._read_batch()
         if self._kernel_log.is_at_end:
-            self._stop_watch()  # until the next sweep
+            self._stop_watch()  # until the next full rescan
         if self._check_evaluator.has_log_changes:
             self._on_change()
 

@@ -118,14 +118,15 @@ class ListPublisher:
             previous = self.device_lists
             current_lists = await self._build_with_specs(inventory, specs, candidates)
             if self.device_lists is not previous:
-                continue  # something was forgotten meanwhile
+                continue  # `drop_list` or `forget_missing_members` changed the lists meanwhile
             self.device_lists = current_lists
             changed_resources = [
                 device_list.resource
                 for device_list in self.device_lists.lists.values()
                 if self._registry.publish(device_list, changed_at)
             ]
-            for _ in ("the streams write", "what they wrote is sent"):  # which goes before all else
+            # The streams write and send the lists before the rest of this function runs.
+            for _ in ("write", "send"):
                 await asyncio.sleep(0)
             is_first, has_other_entries = self._published_specs is None, self._published_specs is not specs
             self._published_specs = specs

@@ -48,8 +48,7 @@ class LookThread:
         """Look at the host; see `run_look` for the result.
 
         A file whose read does not return is skipped, and the look starts again without the file. Dead hardware costs
-        its own
-        facts, and once some seconds for the others. A look that is only slow continues.
+        its own facts, and once some seconds for the others. A look that is only slow continues.
         """
         take = partial(run_look, self._host, prepare_results=prepare_results, movable_devices=movable_devices)
         silent_candidates: set[str] = set()
@@ -60,7 +59,7 @@ class LookThread:
                 if silent_paths := current_paths & silent_candidates:
                     self._skip_paths(silent_paths)
                     look.cancel()
-                    # The thread that is left behind may go on with what is handed on from look to look: nothing of it.
+                    # The old thread may still change the read history. No other thread may use it.
                     previous = replace(previous, read_history=None)
                     look = start_in_thread(take, specs, previous, dirty_set | ALL_DIRTY)
                 silent_candidates = current_paths - silent_paths

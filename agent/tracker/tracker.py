@@ -82,7 +82,7 @@ class Tracker:
         self._dirty_set = ALL_DIRTY
         self._lists_requested = False
         self._counters = counters or Counters()
-        self._change_began_at: float | None = None  # when what was not looked at yet began to be
+        self._change_began_at: float | None = None  # the begin of the oldest change that no look has seen
         self._work_event = asyncio.Event()
         self._work_event.set()
         self._look_event = asyncio.Event()

@@ -17,7 +17,7 @@ from agent.core.language.logic import PLAIN
 from agent.core.language.value import Absent
 from agent.core.struct import Struct
 
-KEYS_LIMIT = 4096  # of whom it is remembered what one `Log` heard
+KEYS_LIMIT = 4096  # keys of one `Log` whose lines are kept
 
 
 class EventRate(NamedTuple):
@@ -166,7 +166,7 @@ class KernelLogHistory:
         self.read_error: Absent | None = None
         self._matches: dict[Log, dict[MessageKey, MatchedLines]] = {}
         self._last_numbers: dict[Log, int] = {}
-        self._matched_logs: set[Log] = set()  # of whom the line that was read last has spoken already
+        self._matched_logs: set[Log] = set()  # logs that match the last line, continuations included
 
     @property
     def has_logs(self) -> bool:

@@ -62,8 +62,7 @@ def evaluate(
     """Return the evaluation after a look, or after new kernel log lines.
 
     A candidate that is the same object as before was not part of the look. Its checks keep their states, except those
-    of the
-    kernel log.
+    of the kernel log.
 
     Args:
         previous: the evaluation of the last look.
@@ -79,13 +78,12 @@ def evaluate(
         for resource_key, (old, new) in find_changes(previous.original_candidates, candidates).items()
     }
     log_keys = previous.subscribers if changed_log_keys is None else changed_log_keys
-    pending = {item: None for results in log_keys for item in previous.subscribers.get(results, ())}
+    pending = dict.fromkeys(item for log_key in log_keys for item in previous.subscribers.get(log_key, ()))
     if not changes and not pending:
         if not previous.check_states.healthy_refs:
             return previous
-        return replace(
-            previous, check_states=replace(previous.check_states, healthy_refs=frozenset())
-        )  # nobody was there at the start
+        # Only the first look after a start uses them.
+        return replace(previous, check_states=replace(previous.check_states, healthy_refs=frozenset()))
     pairs = [pair for by_key in changes.values() for pair in by_key.values()]
     removed = [old for old, _ in pairs if old is not None]
     added = [new for _, new in pairs if new is not None]
@@ -99,6 +97,7 @@ def evaluate(
         }
         for resource_key, by_key in changes.items()
     }
+    # Candidates that were not part of the look: those with kernel log lines, then those with a changed partner.
     while pending := pending | {
         item: None for device_ref in evaluation_step.take_changed_refs() for item in subscribers.get(device_ref, ())
     }:
@@ -106,7 +105,7 @@ def evaluate(
             candidate = candidates.get(resource_key, {}).get(key)
             if candidate is not None and key not in results.setdefault(resource_key, {}):
                 results[resource_key][key] = evaluation_step.evaluate_candidate(candidate, is_look=False)
-        pending = {}  # and then those of whose partners the health turned here, who were not looked at
+        pending = {}
     evaluated = {
         resource_key: _replace_failing(
             by_key,

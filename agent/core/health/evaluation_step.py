@@ -21,7 +21,7 @@ from agent.core.reason import NO_REASON, Reason
 from agent.core.struct import replace
 
 OK, FAILING = "ok", "failing"
-_ABSENT_LIMIT = 10_000  # places of which it is remembered what failed there when the device left
+_ABSENT_LIMIT = 10_000  # locations of absent devices whose failing checks are kept
 
 
 class EvaluationStep:
@@ -44,9 +44,8 @@ class EvaluationStep:
         self._healthy_refs = previous.healthy_refs
         self._context = context
         self._stepped_states: dict[tuple[DeviceRef, str], CheckState] = {}
-        self._previous_states: dict[
-            DeviceRef, Mapping[str, CheckState]
-        ] = {}  # the conditions before, of what was looked at
+        # The states before the step, of devices that were part of the look.
+        self._previous_states: dict[DeviceRef, Mapping[str, CheckState]] = {}
         self._changed_refs: dict[DeviceRef, None] = {}
         self.result_counts: Counter[tuple[str, str]] = Counter()
         self._removed_refs = dict.fromkeys(
@@ -71,7 +70,7 @@ class EvaluationStep:
         """
         for device_ref in self._removed_refs:
             if device_ref in referenced and device_ref not in self._current_locations:
-                continue  # others have it, who were not looked at
+                continue  # candidates that were not part of the look still use it
             self._due_times.pop(device_ref, None)
             if device_ref in self._unchecked_refs:
                 self._present_devices.pop(device_ref, None)
@@ -119,16 +118,18 @@ class EvaluationStep:
         self._add_device(device_ref, check_result.location)
         if is_look and device_ref not in self._previous_states:
             self._previous_states[device_ref] = self._present_devices[device_ref].check_states
-            self._present_devices[device_ref] = DeviceCheckStates(check_result.location, {})  # of what it has now
+            # Checks that the entry no longer has lose their states.
+            self._present_devices[device_ref] = DeviceCheckStates(check_result.location, {})
             self._due_times.pop(device_ref, None)
         device = self._present_devices[device_ref]
         known_state = self._previous_states.get(device_ref, device.check_states).get(name)
         if known_state is None and DeviceRef(device_ref.entry, check_result.location) in self._healthy_refs:
             known_state = HEALTHY
         if known_state in (None, NEW) and check_result.result.verdict is CheckVerdict.PENDING:
+            # With this state the location is not saved as healthy.
             self._present_devices[device_ref] = DeviceCheckStates(
                 check_result.location, {**device.check_states, name: NEW}
-            )  # nor is it well for the next life
+            )
             return None
         previous = known_state or NEW
         check = check_result.check

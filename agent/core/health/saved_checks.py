@@ -110,7 +110,7 @@ def restore_check_states(saved_checks: SavedChecks) -> CheckStates:
         location_states[check] = replace(location_states.get(check, HEALTHY), cleared_line=line)
     latched = {(entry, location, check) for entry, location, check, _ in _iterate_values(saved_checks.latches)}
     for entry, location, check, reason in _iterate_values(saved_checks.failure_reasons):
-        location_states = states.pop(DeviceRef(entry, location), {})  # the last to be forgotten
+        location_states = states.pop(DeviceRef(entry, location), {})  # the last location that the limit removes
         is_latched = (entry, location, check) in latched
         location_states[check] = replace(
             location_states.get(check, HEALTHY), failing=True, reason=reason, latched=is_latched
