@@ -167,8 +167,10 @@ class Child(Facts):
         super().__init__(facts)
         self.device = host("p")
         self.asked = 0
+        self.words = set()
 
     def __call__(self, word):
+        self.words.add(word)
         assert word in {*self.facts, "gpu.healthy", "gpu.reason", "none"}  # of another the host would raise
         return super().__call__(word)
 
@@ -222,6 +224,7 @@ def test_nobody_is_asked_of_a_device_to_which_a_check_does_not_apply_however_its
     facts = Child({"whose": "ours", "driver": "x"})
     (one,) = run_checks(A, [check], [JOIN], host("c"), facts)
     assert facts.asked == asked
+    assert ("whose" in facts.words) == asked  # a word of a probe would start the probe
     assert one.result.verdict is (CheckVerdict.FAIL if asked else CheckVerdict.NOT_APPLICABLE)
 
 

@@ -87,27 +87,27 @@ def add_partner_health(
 
 
 def copy_inputs(check: Check, facts: QueryFacts) -> FactCopy:
-    """Return all facts that a check uses for a device, without the health of partners."""
+    """Return all facts that a check uses for a device, without the health of partners.
+
+    If the check cannot apply, these are only the facts of its condition: a read can start a probe.
+    """
+    if check.condition is not None and not _may_apply(check.condition, check.partner_joins, facts):
+        return copy_facts((check.condition,), facts)
     captured_words = check.criterion.list_captured_words()
     reason_words = [slot.word for slot in check.reason.slots] if check.reason else []
     words = (*(word for word in reason_words if word not in captured_words), *check.criterion.list_words())
     inputs = copy_facts(check.list_clauses(), facts, words)
-    query = check.criterion.build_query(facts) if _may_apply(check, facts) else None
+    query = check.criterion.build_query(facts)
     if query is None or isinstance(query, Absent):
         return inputs
     return replace(inputs, query_results={query: facts.get_query_result(query)})
 
 
-def _may_apply(check: Check, facts: QueryFacts) -> bool:
-    """Return whether the check can apply to the device while the health of partners is unknown.
-
-    If not, no query is sent.
-    """
-    if check.condition is None:
-        return True
-    health_words = {f"{name}.{word}" for name in check.partner_joins for word in (HEALTHY, REASON)}
-    for statement in check.condition.lines:
-        clause = replace(check.condition, lines=(statement,))
+def _may_apply(condition: Clause, partner_joins: Iterable[str], facts: QueryFacts) -> bool:
+    """Return whether a check can apply to the device while the health of partners is unknown."""
+    health_words = {f"{name}.{word}" for name in partner_joins for word in (HEALTHY, REASON)}
+    for statement in condition.lines:
+        clause = replace(condition, lines=(statement,))
         verdict = clause.evaluate(facts, THREE_VALUED)
         if verdict is False or (verdict is None and health_words.isdisjoint(line.word for line in clause.walk_lines())):
             return False
