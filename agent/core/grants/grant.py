@@ -57,8 +57,7 @@ class GrantRefusedError(Exception):
         """Return the refusal with a command for the node: about the device, or else about the resource.
 
         A complete reason is not shortened for the command; a reason that is cut anyway makes room. A refusal with a
-        next step of its own
-        stays unchanged.
+        next step of its own stays unchanged.
         """
         if self.has_step:
             return self

@@ -1,9 +1,8 @@
 """States of all checks of all devices.
 
 A state belongs to a location of an entry: a device that returns has the same failures, and a latch applies to any
-device
-at the location until an administrator clears it. A present device is found by its key, because two devices can have one
-location (the nodes of a camera).
+device at the location until an administrator clears it. A present device is found by its key, because two devices can
+have one location (the nodes of a camera).
 """
 
 from __future__ import annotations

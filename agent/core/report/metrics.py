@@ -1,8 +1,7 @@
 """Metrics of an agent.
 
 Label values are fixed words, or come from the configuration and the device lists. They contain no reason, no path and
-no
-text from hardware.
+no text from hardware.
 """
 
 from __future__ import annotations
