@@ -291,6 +291,8 @@ class Chaos:
                 seen.update(dict.fromkeys(told, name))
             elif clients:
                 return f"{name}: retired, and still has a stream"
+            elif name in self.agent.tracker.device_lists.lists:
+                return f"{name}: retired, and the agent will still register it, because a pod may hold an ID"
         return ""
 
     async def _rest(self):
