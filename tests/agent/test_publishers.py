@@ -4,6 +4,8 @@ import inspect
 from importlib import import_module
 from pkgutil import iter_modules
 
+import pytest
+
 from agent import publishers
 from agent.publishers import find_publishers
 from tests.agent.rig import FOO
@@ -45,3 +47,22 @@ async def test_a_new_file_is_a_new_publisher(rig, tmp_path, monkeypatch):
     assert seen[0] == (True, [FOO], True)
     assert len(seen) > 1
     assert all(item == (False, [FOO], True) for item in seen[1:])
+
+
+FAULTY = """
+def publish(parts, publication):
+    raise ValueError("a faulty publisher")
+"""
+
+
+async def test_a_publisher_that_raises_ends_the_agent_and_is_not_silent(rig, tmp_path, monkeypatch):
+    (tmp_path / "toys").mkdir()
+    (tmp_path / "toys" / "faulty.py").write_text(FAULTY)
+    monkeypatch.setattr(publishers, "__path__", [*publishers.__path__, str(tmp_path / "toys")])
+    rig.serve(FOO)
+    rig.plug("foo0")
+    await rig.kubelet.start()
+    with pytest.raises(ExceptionGroup) as caught:
+        async with rig.agent() as agent:
+            await agent.task
+    assert caught.group_contains(ValueError, match="a faulty publisher")
