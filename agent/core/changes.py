@@ -19,6 +19,7 @@ class Stage(Generic[K, T, V]):
     """The values that a function gives for the items of a mapping.
 
     compute: a function of the key, the item, and the other inputs. It depends on nothing else.
+    No input may change after an update: a changed value is a new object in a new mapping.
 
     Attributes:
         values: the result of the last update.

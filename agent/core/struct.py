@@ -2,8 +2,8 @@
 
 `Struct` is frozen: two are equal if they have the same class and equal fields, and it can be hashed if its fields can
 be. `MutableStruct` is for the few objects that are filled step by step; it cannot be hashed. Both have slots: only a
-class with `dict=True` may have cached properties. mypy checks the fields, and `convert` checks
-values that a file contains.
+class with `dict=True` may have cached properties. mypy checks the types of fields. `convert` checks the types of values
+from a file.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import msgspec
 from msgspec import convert, field
 from msgspec.structs import asdict
 
-if TYPE_CHECKING:  # mypy checks the fields that this one is called with, and not those of msgspec's
+if TYPE_CHECKING:  # mypy checks the field names of a call of this `replace`, but not of that of msgspec
     from dataclasses import replace  # noqa: TID251
 else:
     from msgspec.structs import replace
@@ -36,10 +36,10 @@ class MutableStruct(msgspec.Struct):
 
 
 def ignore_in_comparison(*names: str) -> Callable[[type[_S]], type[_S]]:
-    """Leave fields out of comparison and hash: of a class decorated with it, those with these names.
+    """Return a class decorator that leaves the fields with these names out of comparison and hash.
 
     Raises:
-        TypeError: it has no such field.
+        TypeError: the class has no such field.
     """
 
     def decorate(struct: type[_S]) -> type[_S]:
