@@ -18,7 +18,7 @@ DUE_LIMIT = 256  # devices that are looked at in one look because their time has
 
 T = TypeVar("T")
 
-CheckMap: TypeAlias = Mapping[str, Mapping[str, Mapping[str, T]]]  # by entry, place and check
+CheckMap: TypeAlias = Mapping[str, Mapping[str, Mapping[str, T]]]  # by entry, location and check
 
 
 class DeviceRef(NamedTuple):
