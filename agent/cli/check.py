@@ -103,8 +103,7 @@ def _find_same_hardware(
     """Return a device of this entry and a device of an earlier entry that are the same hardware, or None.
 
     One of them is a PCI function or a USB device, the other belongs to it. Entries with `slots` are left out, because
-    they
-    take no device from other entries.
+    they take no device from other entries.
     """
     for item in items:
         for other in report.find_same_hardware(item):

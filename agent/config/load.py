@@ -105,7 +105,11 @@ def load_with_entries(
     findings += _find_name_conflicts(entries)
     faulty_files = {finding.file for finding in findings if finding.severity is Severity.ERROR}
     findings += find_conflicts([entry for entry in entries if not entry.merged_entry.files & faulty_files])
-    all_findings = tuple(sort_findings(dict.fromkeys((*files.findings, *findings))))
+    # A text that is compiled more than once can have the same fault with another hint.
+    unique_findings: dict[Finding, Finding] = {}
+    for finding in (*files.findings, *findings):
+        unique_findings.setdefault(replace(finding, write=""), finding)
+    all_findings = tuple(sort_findings(unique_findings.values()))
     refused_files = {finding.file for finding in all_findings if finding.severity is Severity.ERROR}
     resources = [entry.spec for entry in entries if entry.spec and not entry.merged_entry.files & refused_files]
     configuration = Configuration(

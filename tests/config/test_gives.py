@@ -236,3 +236,13 @@ def test_json_merges_by_its_names(configure):
     one, other = made.resources
     assert one.env[0].value.write(str) == '{"a":"1","b":{"c":"2","d":"3"}}'
     assert other.env[0].value.source == "text"
+
+
+@pytest.mark.parametrize(
+    "items", ['nodes = { a = "/dev/a", b = "/dev/b" }', 'vfio = true\nnodes.a = "/dev/a"\nenv.A = "1"']
+)
+def test_a_fault_in_the_condition_of_a_section_is_one_finding_however_many_items_it_has(configure, items):
+    """The word is unknown to each item. The nodes that are known, and so the hint, differ between them."""
+    text = f'[[resource]]\nname = "a.b/x"\nsource = "pci"\n[resource.give.also.s]\nwhen.given.n = "x"\n{items}\n'
+    findings = configure({"resources.d/a.toml": text}).findings
+    assert [(finding.code, finding.line) for finding in findings] == [("unknown-word", 5)]
