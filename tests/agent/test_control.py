@@ -354,6 +354,14 @@ async def test_a_socket_that_nobody_answers_is_replaced_and_a_live_one_is_not(tm
     bound.close()
 
 
+async def test_a_file_at_the_path_that_is_no_socket_stays(tmp_path, caplog):
+    path = tmp_path / "control.sock"
+    path.write_text("a file of somebody else")
+    await control_socket.serve(str(path), {})
+    assert f"{path} cannot be used ({path} is no socket)" in caplog.text
+    assert path.read_text() == "a file of somebody else"
+
+
 async def test_where_no_socket_can_be_the_agent_serves_all_the_same(node):
     node.control.parent.write_text("a file")
     await node.kubelet.start()
