@@ -411,3 +411,12 @@ class Life(RuleBasedStateMachine):
 
 TestLife = Life.TestCase
 TestLife.settings = settings(max_examples=40, stateful_step_count=20)
+
+
+def test_an_absent_device_keeps_the_numa_nodes_of_its_list():
+    """A list with some devices without a NUMA node has none at all, so what becomes absent in it has none either."""
+    life = Life()
+    life.start(shares=None, ids="either", slots=False)
+    for kind, serial, numa in (("b", "S2", -1), ("a", "S1", 0), ("b", "S1", 0), ("a", "S2", 0)):
+        life.plug(kind=kind, model="a", numa=numa, number=0, place="p1", serial=serial)
+        life.lists_are_in_order_with_one_rule_for_topology()

@@ -76,10 +76,14 @@ class UnchangedList(Struct):
                 is_unchanged=True,
                 known_exclusive_devices=self.exclusive_devices,
             )
-        changed_devices = [device for device in self.present_devices if device.key in changed_keys]
         return start_list(
             self.device_list.resource,
-            (*changed_devices, *self.absent_devices),
+            # As listed: an absent device keeps the NUMA nodes that the kubelet has of it.
+            [
+                device
+                for device in self.device_list.devices
+                if device.key in changed_keys or device.absent_since is not None
+            ],
             {key: candidates[key] for key in changed_keys if key in candidates},
             inputs,
             [device for device in self.present_devices if device.key not in changed_keys],
