@@ -33,6 +33,9 @@ from agent.core.struct import replace
 from agent.host.numa import list_numa_nodes
 from agent.host.root import Root
 
+OUTPUTS = ("json", "jsonl")
+SEVERAL_ROOTS = True
+
 
 def find_host_findings(entries: Sequence[ConfigEntry], report: HostReport, host_name: str) -> Iterator[Finding]:
     """Yield the warnings about entries on the host `host_name`. Warnings that an entry accepts are left out."""
@@ -187,10 +190,6 @@ def _find_position(entry: ConfigEntry, section: str, address: str = "") -> FileP
     if isinstance(node, Branch) and address in node.members:
         node = node.members[address]
     return node.spot if isinstance(node, Leaf | Branch) else entry.spot
-
-
-OUTPUTS = ("json", "jsonl")
-SEVERAL_ROOTS = True
 
 
 def add(parser: argparse.ArgumentParser) -> None:

@@ -32,6 +32,22 @@ QUIET = False
 NO_TERMINAL = 2
 REFRESH_SECONDS = 1.0  # between two refreshes
 ANSWER_SECONDS = 5.0
+ORDERS = ("name", "in use", "unhealthy")
+END_KEYS = (b"q", b"Q", b"\x03", b"\x04")
+KEY_HINTS = "↑↓ move  ⏎ devices  / filter  s sort  u only unhealthy  ? help  q end"
+HELP_LINES = (
+    "k j, ↑ ↓   another resource",
+    "⏎          show or hide its devices and the pods that hold them",
+    "/          only resources with this text in their name; ⏎ confirms, Esc shows all",
+    f"s          sort by {', '.join(ORDERS)}",
+    "u          only resources with a device that is not Healthy, or that wait",
+    "q          end",
+    "It asks the agent each second, and changes nothing. For the cause of a problem: device-agent explain NAME",
+)
+_BAR_CELLS = 10  # width of a bar
+_SHOWN_CHANGES = 3  # number of last changes on the screen
+_CHANGES_MIN_HEIGHT = 24  # lines; a lower screen shows no last changes
+_UP_KEYS, _DOWN_KEYS = (b"\x1b[A", b"\x1bOA", b"k"), (b"\x1b[B", b"\x1bOB", b"j")
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -95,24 +111,6 @@ def _open_screen() -> Iterator[None]:
         sys.stdout.write("\033[?7h\033[?25h\033[?1049l")
         sys.stdout.flush()
         termios.tcsetattr(keyboard, termios.TCSADRAIN, previous_settings)
-
-
-ORDERS = ("name", "in use", "unhealthy")
-END_KEYS = (b"q", b"Q", b"\x03", b"\x04")
-KEY_HINTS = "↑↓ move  ⏎ devices  / filter  s sort  u only unhealthy  ? help  q end"
-HELP_LINES = (
-    "k j, ↑ ↓   another resource",
-    "⏎          show its devices and the pods that hold them, or do not",
-    "/          only resources with this text in their name; ⏎ when it is typed, Esc for all",
-    f"s          sort by {', '.join(ORDERS)}",
-    "u          only resources with a device that is not Healthy, or that wait",
-    "q          end",
-    "It asks the agent each second, and changes nothing. Why something is off: device-agent explain NAME",
-)
-_BAR_CELLS = 10  # width of a bar
-_SHOWN_CHANGES = 3  # number of last changes on the screen
-_CHANGES_MIN_HEIGHT = 24  # lines; a lower screen shows no last changes
-_UP_KEYS, _DOWN_KEYS = (b"\x1b[A", b"\x1bOA", b"k"), (b"\x1b[B", b"\x1bOB", b"j")
 
 
 class TopView(Struct):

@@ -22,6 +22,9 @@ FAULT_SEVERITIES = frozenset({"FAIL", "WARN"})
 _ORDER = ("FAIL", "WARN", "NOTE", "ok")
 _INOTIFY_DEFAULTS = {"max_user_instances": 128, "max_user_watches": 8192}  # the smallest default values of kernels
 _OWNERSHIP_KEY = "device_ownership_from_security_context"
+OUTPUTS = ("json", "jsonl")
+VERBOSE = True
+_STYLES = {"FAIL": "red", "WARN": "yellow", "NOTE": "", "ok": "dim"}
 
 
 class DoctorFinding(NamedTuple):
@@ -283,11 +286,6 @@ def _build_evidence(runtime: RuntimeConfig) -> str:
 
 def _build_fix(runtime: RuntimeConfig) -> str:
     return f"set it to true, then systemctl restart {runtime.service} (running pods stay)"
-
-
-OUTPUTS = ("json", "jsonl")
-VERBOSE = True
-_STYLES = {"FAIL": "red", "WARN": "yellow", "NOTE": "", "ok": "dim"}
 
 
 def add(parser: argparse.ArgumentParser) -> None:

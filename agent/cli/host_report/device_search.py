@@ -20,6 +20,7 @@ from agent.host.root import Root
 from agent.scanners import source_kinds
 
 _SHOWN_NODES = 3  # device nodes of a directory with their names
+_SHOWN_DEVICES = 8  # devices that are listed for an ambiguous name
 
 
 class PathHint(Struct):
@@ -129,9 +130,6 @@ def resolve_device(
     return NO_SUCH_NAME
 
 
-_SHOWN = 8  # devices that are listed for an ambiguous name
-
-
 class SearchFailure(Struct):
     """The reason why a name has no device, with names to try. `path_hint` describes the path, if the name is a path."""
 
@@ -155,10 +153,10 @@ def find_device(report: HostReport, name: str) -> HostReportItem | SearchFailure
     if len({item.host.key for item in matches}) == 1:
         return matches[0]
     if matches:
-        remainder = f" and {len(matches) - _SHOWN} more" if len(matches) > _SHOWN else ""
+        remainder = f" and {len(matches) - _SHOWN_DEVICES} more" if len(matches) > _SHOWN else ""
         return SearchFailure(
             f"{len(matches)} devices begin with this text{remainder}",
-            tuple(item.host.name for item in matches[:_SHOWN]),
+            tuple(item.host.name for item in matches[:_SHOWN_DEVICES]),
         )
     nearest_name = find_nearest(name, (known_name for item in report.items for known_name in _list_names(item)))
     return SearchFailure("no such device", (nearest_name,) if nearest_name else ())
