@@ -153,7 +153,7 @@ def find_device(report: HostReport, name: str) -> HostReportItem | SearchFailure
     if len({item.host.key for item in matches}) == 1:
         return matches[0]
     if matches:
-        remainder = f" and {len(matches) - _SHOWN_DEVICES} more" if len(matches) > _SHOWN else ""
+        remainder = f" and {len(matches) - _SHOWN_DEVICES} more" if len(matches) > _SHOWN_DEVICES else ""
         return SearchFailure(
             f"{len(matches)} devices begin with this text{remainder}",
             tuple(item.host.name for item in matches[:_SHOWN_DEVICES]),
