@@ -31,13 +31,23 @@ def test_every_publisher_has_the_signature():
         }, name
 
 
-async def test_a_new_file_is_a_new_publisher(rig, tmp_path, monkeypatch):
-    (tmp_path / "toys").mkdir()
-    (tmp_path / "toys" / "toy.py").write_text(TOY)
-    monkeypatch.setattr(publishers, "__path__", [*publishers.__path__, str(tmp_path / "toys")])
-    rig.serve(FOO)
-    rig.plug("foo0")
-    await rig.kubelet.start()
+@pytest.fixture
+async def add_publisher(rig, tmp_path, monkeypatch):
+    """Return a function that adds a publisher as one file, before an agent with one device starts."""
+
+    async def add(name, text):
+        (tmp_path / "toys").mkdir()
+        (tmp_path / "toys" / f"{name}.py").write_text(text)
+        monkeypatch.setattr(publishers, "__path__", [*publishers.__path__, str(tmp_path / "toys")])
+        rig.serve(FOO)
+        rig.plug("foo0")
+        await rig.kubelet.start()
+
+    return add
+
+
+async def test_a_new_file_is_a_new_publisher(rig, add_publisher):
+    await add_publisher("toy", TOY)
     async with rig.agent() as agent:
         await rig.allocatable(FOO, 1)
         rig.plug("foo1")
@@ -55,13 +65,8 @@ def publish(parts, publication):
 """
 
 
-async def test_a_publisher_that_raises_ends_the_agent_and_is_not_silent(rig, tmp_path, monkeypatch):
-    (tmp_path / "toys").mkdir()
-    (tmp_path / "toys" / "faulty.py").write_text(FAULTY)
-    monkeypatch.setattr(publishers, "__path__", [*publishers.__path__, str(tmp_path / "toys")])
-    rig.serve(FOO)
-    rig.plug("foo0")
-    await rig.kubelet.start()
+async def test_a_publisher_that_raises_ends_the_agent_and_is_not_silent(rig, add_publisher):
+    await add_publisher("faulty", FAULTY)
     with pytest.raises(ExceptionGroup) as caught:
         async with rig.agent() as agent:
             await agent.task
